@@ -1,0 +1,1 @@
+"""HTTP surface: routes and middleware. `create_app(settings)` wires them."""

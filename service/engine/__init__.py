@@ -1,0 +1,1 @@
+"""Model store, launcher and readiness of SGLang backends."""

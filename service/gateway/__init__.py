@@ -1,0 +1,1 @@
+"""One request: prepare, choose, open, relay, account."""

@@ -1,0 +1,1 @@
+"""What a pool serves (model, speculation, KV cache, runtime) and the SGLang command for it."""

@@ -1,0 +1,62 @@
+"""The whole settings tree: the sections of `service.settings` plus models and their pools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, model_validator
+from pydantic_settings import SettingsConfigDict
+
+from service.profiles.schema import Profile
+from service.settings import Section, Settings
+
+
+class Pool(Section):
+    """One profile on one or more backends."""
+
+    name: str = Field("default", pattern=r"^[A-Za-z0-9_.-]{1,64}$")
+    profile: Profile = Profile()
+    backends: tuple[str, ...] = Field((), description="base URLs; none: `specserve serve` starts a local engine")
+
+
+class Model(Section):
+    """A public model name, its aliases and its pools; the first pool is the default one."""
+
+    name: str = Field("smollm2-135m-instruct", min_length=1)
+    aliases: tuple[str, ...] = ()
+    pools: tuple[Pool, ...] = Field((Pool(),), min_length=1)
+
+    @model_validator(mode="after")
+    def _pool_names_are_unique(self) -> Model:
+        names = [pool.name for pool in self.pools]
+        if len(set(names)) != len(names):
+            raise ValueError(f"model {self.name!r} has two pools of one name: {', '.join(names)}")
+        return self
+
+
+class Config(Settings):
+    """Everything that one service is told."""
+
+    models: tuple[Model, ...] = Field((Model(),), min_length=1)
+
+    @model_validator(mode="after")
+    def _model_names_are_unique(self) -> Config:
+        names = [name for model in self.models for name in (model.name, *model.aliases)]
+        if len(set(names)) != len(names):
+            raise ValueError(f"two models share a name or alias: {', '.join(sorted(names))}")
+        return self
+
+
+def load_config(path: Path | None = None, **overrides: Any) -> Config:
+    """Read the tree from CLI overrides, environment and an optional YAML file, in that order.
+
+    Raises pydantic's ValidationError for unknown keys and bad values, FileNotFoundError for a missing file.
+    """
+    if path is not None and not path.is_file():
+        raise FileNotFoundError(f"no configuration file at {path}")
+
+    class FromFile(Config):
+        model_config = SettingsConfigDict(yaml_file=path)
+
+    return FromFile(**overrides)

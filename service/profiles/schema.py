@@ -1,0 +1,62 @@
+"""The typed profile of a pool: what one engine process serves, and how."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from service.settings import Section
+
+Algorithm = Literal["none", "specserve", "ngram", "standalone", "eagle", "eagle3"]
+SpeculationMode = Literal["auto", "on", "off"]
+
+
+class Target(Section):
+    """The served model."""
+
+    model: str = Field("smollm2-135m-instruct", description="store name, local folder, or hub name")
+    context_length: int | None = Field(None, gt=0, description="tokens; none: the model's own")
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    trust_remote_code: bool = False
+
+
+class Speculation(Section):
+    """How drafts are made and how many are verified in one step."""
+
+    algorithm: Algorithm = "specserve"
+    drafter: str = Field("prompt_lookup", description="registered drafter; algorithm `specserve` only")
+    draft_model: str | None = Field(None, description="draft model; `standalone`, `eagle`, `eagle3` only")
+    draft_tokens: int = Field(8, ge=2, le=64, description="nodes verified in one step, the last token included")
+    topk: int = Field(1, ge=1, description="branches per draft step; `standalone`, `eagle`, `eagle3` only")
+    steps: int | None = Field(None, ge=1, description="draft steps; `standalone`, `eagle`, `eagle3` only")
+
+
+class KvCache(Section):
+    """The KV cache of the engine."""
+
+    dtype: Literal["auto", "float32", "bfloat16", "fp8_e4m3", "fp8_e5m2"] = "auto"
+    max_tokens: int | None = Field(None, gt=0, description="tokens in the pool; none: the engine decides")
+    prefix_cache: bool = True
+    page_size: int = Field(1, ge=1)
+
+
+class Runtime(Section):
+    """Where and with what limits the engine runs."""
+
+    device: Literal["cpu", "cuda"] = "cpu"
+    tp: int = Field(1, ge=1, description="tensor-parallel processes")
+    threads: int | None = Field(None, ge=1, description="CPU threads; none: all cores")
+    max_running_requests: int = Field(16, ge=1)
+    chunked_prefill_tokens: int = Field(2048, ge=64)
+    attention_backend: str | None = Field(None, description="none: the best for the device")
+    extra_args: tuple[str, ...] = Field((), description="appended to the engine's command as they stand")
+
+
+class Profile(Section):
+    """Target, speculation, KV cache and runtime of one pool."""
+
+    target: Target = Target()
+    speculation: Speculation = Speculation()
+    kv: KvCache = KvCache()
+    runtime: Runtime = Runtime()

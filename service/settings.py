@@ -1,0 +1,77 @@
+"""The settings tree. Order: CLI > `SPECSERVE_*` environment > YAML file > defaults; unknown keys are refused.
+
+This leaf holds what needs no knowledge of models; `service.profiles.config.Config` adds the models and pools.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+
+
+class Section(BaseModel):
+    """Base of every settings section: frozen, unknown keys refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class GatewaySettings(Section):
+    """The HTTP gateway: addresses and bounds."""
+
+    host: str = Field("127.0.0.1", description="address of the API and operations ports")
+    port: int = Field(8000, ge=0, le=65535, description="API port: /v1/*, /health, /metrics")
+    ops_port: int = Field(8001, ge=0, le=65535, description="operations port: /livez, /readyz, /metrics")
+    max_body_bytes: int = Field(2 * 1024 * 1024, ge=1024, description="largest request body, bytes")
+    max_choices: int = Field(16, ge=1, description="largest `n` of one request")
+    connect_timeout_s: float = Field(5.0, gt=0, description="opening a connection to a backend, seconds")
+    first_byte_timeout_s: float = Field(600.0, gt=0, description="waiting for a backend's first byte, seconds")
+    idle_timeout_s: float = Field(120.0, gt=0, description="longest silence inside a stream, seconds")
+    body_timeout_s: float = Field(30.0, gt=0, description="reading the client's body, seconds")
+    drain_timeout_s: float = Field(30.0, ge=0, description="finishing open requests at shutdown, seconds")
+    api_key: SecretStr | None = Field(None, description="bearer token that clients must send; none: open")
+    backend_api_key: SecretStr | None = Field(None, description="bearer token that the backends ask for")
+
+
+class EngineSettings(Section):
+    """The launcher of local engines."""
+
+    first_port: int = Field(30000, ge=1, le=65535, description="port of the first pool; the next ones follow")
+    ready_timeout_s: float = Field(600.0, gt=0, description="from start to the first generated token, seconds")
+    stop_grace_s: float = Field(10.0, gt=0, description="between SIGTERM and SIGKILL of the process group, seconds")
+    restart_backoff_s: float = Field(1.0, gt=0, description="first wait before a restart after a crash, seconds")
+    restart_backoff_max_s: float = Field(60.0, gt=0, description="longest wait before a restart, seconds")
+    max_restarts: int = Field(10, ge=0, description="crashes in a row without a ready engine before giving up")
+
+
+class Settings(BaseSettings):
+    """Sections without models; read `service.profiles.config.Config` for the whole tree."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix="SPECSERVE_", env_nested_delimiter="__", nested_model_default_partial_update=True
+    )
+
+    gateway: GatewaySettings = GatewaySettings()
+    engine: EngineSettings = EngineSettings()
+    cache_dir: Path = Field(
+        default_factory=lambda: Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specserve",
+        description="prepared models and compiled code",
+    )
+    log_format: Literal["console", "json"] = "console"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """CLI values arrive as init arguments; the YAML file is named by `yaml_file` in `model_config`."""
+        del dotenv_settings
+        return init_settings, env_settings, YamlConfigSettingsSource(settings_cls), file_secret_settings

@@ -1,0 +1,1 @@
+"""Drafting and acceptance, free of any engine: pure Python and torch."""

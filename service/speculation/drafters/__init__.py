@@ -1,0 +1,1 @@
+"""Drafters, one file each, registered under the file's name."""
