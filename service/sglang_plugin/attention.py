@@ -1,0 +1,188 @@
+"""Attention on a CPU through torch's scaled_dot_product_attention, with trees, ragged verify and shared prefixes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
+from sglang.srt.mem_cache.memory_pool import KVWriteLoc, MHATokenToKVPool
+from torch.nn.functional import scaled_dot_product_attention
+
+if TYPE_CHECKING:
+    from sglang.srt.layers.radix_attention import RadixAttention
+    from sglang.srt.model_executor.forward_batch_info import ForwardBatch
+    from sglang.srt.model_executor.model_runner import ModelRunner
+
+BACKEND_NAME = "specserve_cpu"
+GROUPED_QUERIES = 64
+"""Up to this many queries a request's query heads are folded into rows of their KV head, which copies no KV."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPlan:
+    """What one request attends to in one forward pass.
+
+    `slots` are the KV slots of its whole visible text, a slice when they are contiguous, else int64 [length].
+    `mask` is bool [queries, length], None when every query sees every slot (or, with `causal`, all up to itself).
+    """
+
+    queries: int
+    slots: slice | torch.Tensor
+    mask: torch.Tensor | None
+    causal: bool = False
+
+
+def contiguous_or_index(slots: torch.Tensor) -> slice | torch.Tensor:
+    """A slice when the slots follow each other (no gather needed), else the int64 index."""
+    first, length = int(slots[0]), slots.numel()
+    if int(slots[-1]) - first == length - 1 and bool((slots[1:] - slots[:-1] == 1).all()):
+        return slice(first, first + length)
+    return slots.long()
+
+
+def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, plan: RequestPlan, scale: float) -> torch.Tensor:
+    """Attention of one request: query [n, heads, dim], key and value [length, kv_heads, dim] -> [n, heads, dim]."""
+    n, heads, dim = query.shape
+    kv_heads = key.shape[1]
+    group = heads // kv_heads
+    k, v = key.transpose(0, 1)[None], value.transpose(0, 1)[None]
+    if n == 1:
+        out = scaled_dot_product_attention(query.view(1, kv_heads, group, dim), k, v, scale=scale)
+        return out.reshape(1, heads, -1)
+    if n <= GROUPED_QUERIES and not plan.causal:
+        rows = query.view(n, kv_heads, group, dim).permute(1, 2, 0, 3).reshape(1, kv_heads, group * n, dim)
+        mask = None if plan.mask is None else plan.mask.repeat(group, 1)
+        out = scaled_dot_product_attention(rows, k, v, attn_mask=mask, scale=scale)
+        return out.view(kv_heads, group, n, -1).permute(2, 0, 1, 3).reshape(n, heads, -1)
+    if group > 1:
+        k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    q = query.transpose(0, 1)[None]
+    out = scaled_dot_product_attention(q, k, v, attn_mask=plan.mask, is_causal=plan.causal, scale=scale)
+    return out[0].transpose(0, 1)
+
+
+class CpuTreeAttention(AttentionBackend):
+    """SGLang attention backend `specserve_cpu`: prefill, chunked prefill, decode, draft extend and tree verify.
+
+    Plans are made once a forward pass on the host and shared by all layers. Models with sliding windows, logit
+    caps, cross attention or attention sinks are refused at the first call.
+    """
+
+    def __init__(self, model_runner: ModelRunner) -> None:
+        super().__init__()
+        self.device = model_runner.device
+        self.req_to_token_pool = model_runner.req_to_token_pool
+        self.token_to_kv_pool = model_runner.token_to_kv_pool
+        self.prefill_attention_backend_str = self.decode_attention_backend_str = BACKEND_NAME
+        self.plans: list[RequestPlan] = []
+
+    def init_forward_metadata(self, forward_batch: ForwardBatch) -> None:
+        """Plan the forward pass. Mutates `plans`."""
+        mode = forward_batch.forward_mode
+        if mode.is_idle():
+            self.plans = []
+        elif mode.is_target_verify():
+            self.plans = self._plan_verify(forward_batch)
+        elif mode.is_decode():
+            lengths = forward_batch.seq_lens.tolist()
+            self.plans = [
+                RequestPlan(1, self._slots(row, length), None)
+                for row, length in zip(forward_batch.req_pool_indices.tolist(), lengths, strict=True)
+            ]
+        else:
+            self.plans = self._plan_extend(forward_batch)
+
+    def _slots(self, row: int, length: int) -> slice | torch.Tensor:
+        return contiguous_or_index(self.req_to_token_pool.req_to_token[row, :length])
+
+    def _plan_extend(self, forward_batch: ForwardBatch) -> list[RequestPlan]:
+        plans = []
+        rows, lengths = forward_batch.req_pool_indices.tolist(), forward_batch.seq_lens.tolist()
+        for row, length, new in zip(rows, lengths, forward_batch.extend_seq_lens.tolist(), strict=True):
+            slots = self._slots(row, length)
+            if new == length:
+                plans.append(RequestPlan(new, slots, None, causal=new > 1))
+            else:
+                mask = torch.ones(new, length, dtype=torch.bool).tril(length - new) if new > 1 else None
+                plans.append(RequestPlan(new, slots, mask))
+        return plans
+
+    def _plan_verify(self, forward_batch: ForwardBatch) -> list[RequestPlan]:
+        spec = forward_batch.spec_info
+        rows, lengths = forward_batch.req_pool_indices.tolist(), forward_batch.seq_lens.tolist()
+        counts = getattr(spec, "node_counts", None) or [spec.draft_token_num] * len(rows)
+        flat = spec.custom_mask.reshape(-1)
+        tree_only = flat.numel() == sum(n * n for n in counts)
+        plans, offset = [], 0
+        for row, length, n in zip(rows, lengths, counts, strict=True):
+            width = n if tree_only else length + n
+            tree = flat[offset : offset + n * width].view(n, width)[:, width - n :].bool()
+            offset += n * width
+            mask = torch.cat((torch.ones(n, length, dtype=torch.bool), tree), 1) if n > 1 else None
+            plans.append(RequestPlan(n, self._slots(row, length + n), mask))
+        return plans
+
+    def forward_extend(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Prefill, chunked prefill, draft extend and verify; see `_run`."""
+        return self._run(*args, **kwargs)
+
+    def forward_decode(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """One token a request; see `_run`."""
+        return self._run(*args, **kwargs)
+
+    def _run(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor | None,
+        v: torch.Tensor | None,
+        layer: RadixAttention,
+        forward_batch: ForwardBatch,
+        save_kv_cache: bool = True,
+        **unsupported: Any,
+    ) -> torch.Tensor:
+        """Store the new keys and values, then attend per request: [tokens, heads * dim] -> the same shape."""
+        refuse_unsupported(layer, unsupported)
+        pool = self.token_to_kv_pool
+        key_cache, value_cache = pool.get_key_buffer(layer.layer_id), pool.get_value_buffer(layer.layer_id)
+        if save_kv_cache and k is not None:
+            if type(pool) is MHATokenToKVPool and key_cache.dtype == k.dtype:
+                locations = forward_batch.out_cache_loc.long()
+                key_cache.index_copy_(0, locations, k.view(-1, *key_cache.shape[1:]))
+                value_cache.index_copy_(0, locations, v.view(-1, *value_cache.shape[1:]))
+            else:
+                pool.set_kv_buffer(layer, KVWriteLoc(forward_batch.out_cache_loc, None), k, v)
+        query = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
+        if len(self.plans) == 1:
+            plan = self.plans[0]
+            out = attend(query, key_cache[plan.slots], value_cache[plan.slots], plan, layer.scaling)
+            return out.reshape(-1, layer.tp_q_head_num * layer.v_head_dim)
+        out = query.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
+        start = 0
+        for plan in self.plans:
+            end = start + plan.queries
+            out[start:end] = attend(query[start:end], key_cache[plan.slots], value_cache[plan.slots], plan, layer.scaling)
+            start = end
+        return out.view(-1, layer.tp_q_head_num * layer.v_head_dim)
+
+    def init_cuda_graph_state(self, max_bs: int, max_num_tokens: int) -> None:
+        """SGLang calls this in eager mode too; there is nothing to prepare on a CPU."""
+
+    def get_verify_buffers_to_fill_after_draft(self) -> list[None]:
+        """No buffers: verify plans are made after the draft."""
+        return [None, None]
+
+    def update_verify_buffers_to_fill_after_draft(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing to update; see `get_verify_buffers_to_fill_after_draft`."""
+
+
+def refuse_unsupported(layer: RadixAttention, extras: dict[str, Any]) -> None:
+    """Raise NotImplementedError for attention variants that this backend would compute wrongly."""
+    window = getattr(layer, "sliding_window_size", None)
+    if window is not None and window > 0:
+        raise NotImplementedError(f"{BACKEND_NAME} has no sliding-window attention; use a model without it")
+    if getattr(layer, "logit_cap", 0) or getattr(layer, "is_cross_attention", False):
+        raise NotImplementedError(f"{BACKEND_NAME} has no logit cap or cross attention; use a Llama-family model")
+    if any(value is not None for value in extras.values()):
+        raise NotImplementedError(f"{BACKEND_NAME} does not know {sorted(extras)}; use a Llama-family model")

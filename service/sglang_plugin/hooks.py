@@ -1,0 +1,78 @@
+"""Every place where the plugin enters SGLang 0.5.23, in one list."""
+
+from __future__ import annotations
+
+from sglang.srt.arg_groups.choices import ATTENTION_BACKEND_CHOICES, DRAFT_ATTENTION_BACKEND_CHOICES
+from sglang.srt.layers.attention.attention_registry import register_attention_backend
+from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+from sglang.srt.utils import is_cpu
+
+from service.sglang_plugin.reporting import abort_children, numbered_child_rid, spec_tokens_details
+
+BACKEND_NAME = "specserve_cpu"
+
+
+def register_all() -> None:
+    """Register what the device needs. Mutates SGLang's registries."""
+    _register_reporting()
+    _register_algorithm()
+    if is_cpu():
+        _register_cpu()
+
+
+def _register_reporting() -> None:
+    """In the HTTP server: figures that the worker really counted, and request ids that abort reaches."""
+    HookRegistry.register(
+        "sglang.srt.entrypoints.openai.utils.spec_tokens_details_from_meta_info", spec_tokens_details, HookType.AROUND
+    )
+    HookRegistry.register(
+        "sglang.srt.managers.io_struct.GenerateReqInput.regenerate_rid", numbered_child_rid, HookType.AROUND
+    )
+    HookRegistry.register(
+        "sglang.srt.managers.tokenizer_manager.TokenizerManager.abort_request", abort_children, HookType.AROUND
+    )
+
+
+def _register_algorithm() -> None:
+    from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
+
+    from service.sglang_plugin.algorithm import SpecserveAlgorithm, worker_class
+
+    SpeculativeAlgorithm.register("SPECSERVE", supports_overlap=False, spec_class=SpecserveAlgorithm)(worker_class)
+
+
+def _register_cpu() -> None:
+    for choices in (ATTENTION_BACKEND_CHOICES, DRAFT_ATTENTION_BACKEND_CHOICES):
+        if BACKEND_NAME not in choices:
+            choices.append(BACKEND_NAME)
+
+    @register_attention_backend(BACKEND_NAME)
+    def create(runner):  # type: ignore[no-untyped-def]
+        from service.sglang_plugin.attention import CpuTreeAttention
+
+        return CpuTreeAttention(runner)
+
+    from service.sglang_plugin import draft_attention, sampling, verify
+    from service.sglang_plugin.fast import install
+
+    install()
+    factory = "sglang.srt.speculative.draft_utils.DraftBackendFactory."
+    around = {
+        factory + "create_decode_backend": draft_attention.create_decode_backend,
+        factory + "create_draft_extend_backend": draft_attention.create_draft_extend_backend,
+        "sglang.srt.layers.sampler.top_k_top_p_min_p_sampling_from_probs_torch": sampling.sample_filtered,
+    }
+    for target, hook in around.items():
+        HookRegistry.register(target, hook, HookType.AROUND)
+    HookRegistry.register("sglang.srt.speculative.eagle_utils.eagle_sample", verify.sample_tree, HookType.REPLACE)
+    HookRegistry.register(
+        "sglang.srt.sampling.sampling_batch_info.SamplingBatchInfo.from_schedule_batch",
+        sampling.add_seeds,
+        HookType.AFTER,
+    )
+    HookRegistry.register("sglang.srt.distributed.bootstrap._init_cpu_threads_env", _no_thread_binding, HookType.REPLACE)
+
+
+def _no_thread_binding(**kwargs: object) -> None:
+    """SGLang pins its threads to cores, so one busy neighbour stalls every step; the scheduler does better."""
+    del kwargs

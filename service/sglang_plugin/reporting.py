@@ -1,0 +1,57 @@
+"""Hooks in SGLang's HTTP server process: true speculation figures, and choices that an abort reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from service.sglang_plugin.trace import TRACE_KEY, decode_trace
+
+
+def spec_tokens_details(original: Callable[[dict[str, Any]], Any], meta_info: dict[str, Any]) -> Any:
+    """Around hook of `spec_tokens_details_from_meta_info`: algorithm SPECSERVE's own counts when they are there.
+
+    SGLang's figures take the configured width for the proposed drafts and count accepted ones behind the end of
+    the text. `spec_cap_lens_histogram` carries decode steps by proposed drafts. None: nothing was speculated.
+    """
+    trace = meta_info.get(TRACE_KEY)
+    if trace is None:
+        return original(meta_info)
+    counts = decode_trace(trace)
+    if counts is None:
+        return None
+    from sglang.srt.entrypoints.openai.protocol import SpecTokensDetails
+
+    steps, proposed, accepted = counts.verify_steps, counts.proposed, counts.accepted
+    return SpecTokensDetails(
+        spec_accept_rate=accepted / proposed if proposed else 0.0,
+        spec_accept_length=1 + accepted / steps if steps else 0.0,
+        spec_cap_length=proposed / steps if steps else 0.0,
+        spec_num_correct_drafts=accepted,
+        spec_num_proposed_drafts=proposed,
+        spec_verify_ct=steps,
+        spec_correct_drafts_histogram=counts.accepted_histogram(),
+        spec_cap_lens_histogram=counts.proposed_histogram(),
+    )
+
+
+def numbered_child_rid(original: Callable[[Any], Any], request: Any) -> Any:
+    """Around hook of `GenerateReqInput.regenerate_rid`: the choices of `n` > 1 are `<rid>-1`, `<rid>-2`, ...
+
+    SGLang gives them unrelated ids, so that aborting the client's request stopped none of them. `<rid>-0` is
+    SGLang's prefix warm-up. Mutates the request.
+    """
+    if not isinstance(request.rid, str) or not isinstance(request.sampling_params, dict):
+        return original(request)
+    number = request.sampling_params.get("specserve_children", 0)
+    request.sampling_params["specserve_children"] = number + 1
+    request.rid = f"{request.rid}-{number}"
+    return request.rid
+
+
+def abort_children(original: Callable[..., None], manager: Any, rid: str = "", abort_all: bool = False) -> None:
+    """Around hook of `TokenizerManager.abort_request`: aborting a request aborts its choices."""
+    children = [known for known in manager.rid_to_state if rid and known.startswith(f"{rid}-")]
+    original(manager, rid, abort_all)
+    for child in children:
+        original(manager, child, False)

@@ -1,0 +1,162 @@
+"""The spec worker of algorithm SPECSERVE: drafts per request, ragged verification, per-request counts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from sglang.srt.layers.logprob_processor import compute_spec_logprobs
+from sglang.srt.managers.schedule_batch import Req, ScheduleBatch
+from sglang.srt.managers.scheduler import GenerationBatchResult
+from sglang.srt.managers.tp_worker import TpModelWorker
+from sglang.srt.model_executor.forward_batch_info import ForwardMode
+from sglang.srt.runtime_context import get_spec
+from sglang.srt.server_args import ServerArgs
+from sglang.srt.speculative.base_spec_worker import BaseSpecWorker
+from sglang.srt.speculative.ngram_info import NgramVerifyInput
+
+from service.sglang_plugin.drafting import DraftBook
+from service.sglang_plugin.grammar import grammar_mask_of
+from service.sglang_plugin.sampling import draw_tokens
+from service.sglang_plugin.trace import TRACE_KEY, encode_step
+from service.sglang_plugin.verify import adjust_logits
+from service.sglang_plugin.verify_input import RaggedVerifyInput
+from service.speculation.drafter import drafter_registry
+from service.speculation.tree import accepted_path
+
+
+class SpecserveWorker(BaseSpecWorker):
+    """Drafts between forward passes and verifies all requests' trees in one ragged target pass.
+
+    A request told `off` contributes its one plain row, so that speculation is chosen per request inside one engine.
+    """
+
+    def __init__(self, server_args: ServerArgs, gpu_id: int, nccl_port: int, target_worker: TpModelWorker) -> None:
+        super().__init__()
+        del gpu_id, nccl_port
+        self.server_args = server_args
+        self._target_worker = target_worker
+        self.width = get_spec().speculative_num_draft_tokens
+        registry = drafter_registry()
+        name = os.environ.get("SPECSERVE_DRAFTER", "prompt_lookup")
+        registry.create(name)  # an unknown name must stop the start, not the first request
+        self.book = DraftBook(lambda: registry.create(name), budget=self.width - 1)
+
+    @property
+    def draft_worker(self) -> None:
+        """No draft model."""
+        return None
+
+    def alloc_memory_pool(self, **kwargs: Any) -> None:
+        """The target's pools exist now."""
+        self.req_to_token_pool, self.token_to_kv_pool_allocator = self._target_worker.get_memory_pool()
+
+    def clear_cache_pool(self) -> None:
+        """Forget all drafters; SGLang calls this when its caches are flushed."""
+        self.book.clear()
+
+    def forward_batch_generation(
+        self,
+        batch: ScheduleBatch,
+        on_publish: Callable[[torch.Tensor], None] | None = None,
+        pp_proxy_tensors: Any = None,
+    ) -> GenerationBatchResult:
+        """One scheduler step: a plain prefill, or draft and verify. Mutates the batch as SGLang's workers do."""
+        if batch.forward_mode.is_decode():
+            return self._decode(batch, on_publish)
+        result = self._target_worker.forward_batch_generation(batch, pp_proxy_tensors=pp_proxy_tensors)
+        lengths = batch.seq_lens.clone()
+        tokens = torch.zeros(len(batch.reqs), self.width, dtype=torch.int32)
+        tokens[:, 0] = result.next_token_ids
+        return self._result(result, result.next_token_ids, tokens, torch.ones(len(batch.reqs)), lengths, on_publish)
+
+    def _decode(self, batch: ScheduleBatch, on_publish: Callable[[torch.Tensor], None] | None) -> GenerationBatchResult:
+        trees = self.book.propose(batch.reqs)
+        last_tokens = [_last_token(req) for req in batch.reqs]
+        verify = RaggedVerifyInput(trees, last_tokens, batch.seq_lens, self.width)
+        batch.spec_info = verify
+        batch.forward_mode = ForwardMode.TARGET_VERIFY
+        batch.input_ids = verify.draft_token
+        batch.out_cache_loc = self._verify_slots(batch, verify)
+        result = self._target_worker.forward_batch_generation(batch, is_verify=True)
+        logits = result.logits_output.next_token_logits
+        adjust_logits(logits, batch.sampling_info, verify.rows, grammar_mask_of(batch, verify))
+        drawn = draw_tokens(logits, batch.sampling_info, verify.rows, verify.positions)
+        tokens, accept_lens = self._commit(batch, verify, drawn, result.logits_output)
+        batch.forward_mode = ForwardMode.DECODE
+        return self._result(result, tokens.flatten(), tokens, accept_lens, batch.seq_lens + accept_lens, on_publish)
+
+    def _verify_slots(self, batch: ScheduleBatch, verify: RaggedVerifyInput) -> torch.Tensor:
+        """KV slots of all nodes, int64 [nodes]: the ones that SGLang reserved behind each request's text."""
+        table = batch.req_to_token_pool.req_to_token
+        rows = zip(batch.req_pool_indices.tolist(), batch.seq_lens.tolist(), verify.node_counts, strict=True)
+        return torch.cat([table[row, start : start + count] for row, start, count in rows]).long()
+
+    def _commit(
+        self, batch: ScheduleBatch, verify: RaggedVerifyInput, drawn: torch.Tensor, logits_output: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Accept, move KV rows, trace, and compute logprobs; tokens int32 [batch, width] and accept lengths [batch]."""
+        tokens = torch.zeros(len(batch.reqs), self.width, dtype=torch.int32)
+        accept_index = torch.full((len(batch.reqs), self.width), -1, dtype=torch.int64)
+        accept_lens, sources, targets = [], [], []
+        targets_of = drawn.tolist()
+        for i, (req, tree, start) in enumerate(zip(batch.reqs, verify.trees, verify.starts, strict=True)):
+            chosen = targets_of[start : start + 1 + len(tree)]
+            path = [0, *(1 + node for node in accepted_path(tree, chosen))]
+            tokens[i, : len(path)] = torch.tensor([chosen[node] for node in path], dtype=torch.int32)
+            accept_index[i, : len(path)] = torch.tensor([start + node for node in path])
+            accept_lens.append(len(path))
+            sources += [start + node for step, node in enumerate(path) if node != step]
+            targets += [start + step for step, node in enumerate(path) if node != step]
+            self._trace(req, len(tree), len(path) - 1)
+        if sources:
+            slots = batch.out_cache_loc
+            self.token_to_kv_pool_allocator.get_kvcache().move_kv_cache(slots[targets], slots[sources])
+        if batch.return_logprob:
+            index = accept_index[:, : max(accept_lens)].clamp_min(0)
+            compute_spec_logprobs(batch, logits_output, drawn.int(), accept_index=index)
+        return tokens, torch.tensor(accept_lens, dtype=torch.int32)
+
+    def _trace(self, req: Req, proposed: int, accepted: int) -> None:
+        """Note on the request what this step did; requests told `off` carry no trace."""
+        if not self.book.drafts_for(req):
+            return
+        if req.customized_info is None:
+            req.customized_info = {}
+        trace = req.customized_info.setdefault(TRACE_KEY, [])
+        trace.extend([0] * (len(req.output_ids) - len(trace)))
+        trace.extend(encode_step(proposed, accepted))
+
+    def _result(
+        self,
+        result: GenerationBatchResult,
+        next_token_ids: torch.Tensor,
+        tokens: torch.Tensor,
+        accept_lens: torch.Tensor,
+        new_seq_lens: torch.Tensor,
+        on_publish: Callable[[torch.Tensor], None] | None,
+    ) -> GenerationBatchResult:
+        if on_publish is not None:
+            on_publish(new_seq_lens)
+        carried = NgramVerifyInput(
+            draft_token_num=self.width,
+            new_seq_lens=new_seq_lens,
+            accept_tokens=tokens.flatten(),
+            accept_lens=accept_lens.int(),
+        )
+        return GenerationBatchResult(
+            logits_output=result.logits_output,
+            next_token_ids=next_token_ids,
+            can_run_cuda_graph=result.can_run_cuda_graph,
+            accept_lens=accept_lens.int(),
+            new_seq_lens=new_seq_lens,
+            next_draft_input=carried,
+            speculative_num_draft_tokens=self.width,
+        )
+
+
+def _last_token(req: Req) -> int:
+    """The last committed token, whose KV row the coming pass writes."""
+    return req.output_ids[-1] if req.output_ids else req.origin_input_ids[-1]
