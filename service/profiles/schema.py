@@ -17,17 +17,24 @@ class Target(Section):
 
     model: str = Field("smollm2-135m-instruct", description="store name, local folder, or hub name")
     context_length: int | None = Field(None, gt=0, description="tokens; none: the model's own")
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    trust_remote_code: bool = False
+    dtype: Literal["float32", "bfloat16", "float16"] = Field(
+        "float32", description="of weights and activations"
+    )
+    tool_call_parser: str | None = Field(
+        "auto", description="SGLang parser of tool calls; auto: the model's own; null: tool calls stay text"
+    )
+    trust_remote_code: bool = Field(False, description="run Python code that comes with the model")
 
 
 class Speculation(Section):
     """How drafts are made and how many are verified in one step."""
 
-    algorithm: Algorithm = "specserve"
+    algorithm: Algorithm = Field("specserve", description="specserve: our own, controlled per request")
     drafter: str = Field("prompt_lookup", description="registered drafter; algorithm `specserve` only")
     draft_model: str | None = Field(None, description="draft model; `standalone`, `eagle`, `eagle3` only")
-    draft_tokens: int = Field(8, ge=2, le=64, description="nodes verified in one step, the last token included")
+    draft_tokens: int = Field(
+        8, ge=2, le=64, description="nodes verified in one step, the last token included"
+    )
     topk: int = Field(1, ge=1, description="branches per draft step; `standalone`, `eagle`, `eagle3` only")
     steps: int | None = Field(None, ge=1, description="draft steps; `standalone`, `eagle`, `eagle3` only")
 
@@ -35,20 +42,26 @@ class Speculation(Section):
 class KvCache(Section):
     """The KV cache of the engine."""
 
-    dtype: Literal["auto", "float32", "bfloat16", "fp8_e4m3", "fp8_e5m2"] = "auto"
-    max_tokens: int | None = Field(None, gt=0, description="tokens in the pool; none: the engine decides")
-    prefix_cache: bool = True
-    page_size: int = Field(1, ge=1)
+    dtype: Literal["auto", "float32", "bfloat16", "fp8_e4m3", "fp8_e5m2"] = Field(
+        "auto", description="auto: the target's dtype"
+    )
+    max_tokens: int | None = Field(
+        None, gt=0, description="tokens in the pool; none: 32768 on a CPU, else SGLang decides"
+    )
+    prefix_cache: bool = Field(True, description="share the KV cache of equal prompt beginnings")
+    page_size: int = Field(1, ge=1, description="tokens in one page of the pool")
 
 
 class Runtime(Section):
     """Where and with what limits the engine runs."""
 
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Literal["cpu", "cuda"] = Field("cpu", description="cpu: with the operators of our plugin")
     tp: int = Field(1, ge=1, description="tensor-parallel processes")
     threads: int | None = Field(None, ge=1, description="CPU threads; none: all cores")
-    max_running_requests: int = Field(16, ge=1)
-    chunked_prefill_tokens: int = Field(2048, ge=64)
+    max_running_requests: int = Field(16, ge=1, description="requests in one batch; more wait in the queue")
+    chunked_prefill_tokens: int = Field(
+        2048, ge=64, description="longest piece of a prompt in one step, tokens"
+    )
     attention_backend: str | None = Field(None, description="none: the best for the device")
     extra_args: tuple[str, ...] = Field((), description="appended to the engine's command as they stand")
 

@@ -1,0 +1,158 @@
+"""From a profile to the command that starts stock SGLang with it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.profiles.schema import Profile
+from service.profiles.speculation_args import draft_attention_args, speculation_args
+
+CPU_ATTENTION_BACKEND = "specserve_cpu"
+CPU_KV_TOKENS = 32768
+HOST = "127.0.0.1"
+
+# Holds a package `sgl_kernel` with the operators that PyPI's wheel lacks on a CPU; it must be found first.
+_SHIM = Path(__file__).parents[1] / "sglang_plugin" / "shim"
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """What SGLang loads: `path` is a folder or hub name; `offline` models need no hub."""
+
+    path: str
+    offline: bool = False
+    tool_call_parser: str | None = None
+
+
+@dataclass(frozen=True)
+class EngineCommand:
+    """Arguments and added environment of one engine process; `env` is sorted by name."""
+
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+
+    def environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """The whole environment of the process; our PYTHONPATH goes before the one in `base`."""
+        merged = {**base, **dict(self.env)}
+        if "PYTHONPATH" in dict(self.env) and base.get("PYTHONPATH"):
+            merged["PYTHONPATH"] = os.pathsep.join((dict(self.env)["PYTHONPATH"], base["PYTHONPATH"]))
+        return merged
+
+    def shell(self) -> str:
+        """One line that can be pasted into a POSIX shell."""
+        variables = [f"{name}={_shell_value(name, value)}" for name, value in self.env]
+        return " ".join(["env", *variables, shlex.join(self.argv)])
+
+
+def engine_command(
+    profile: Profile, *, port: int, served_name: str, target: ModelSource, draft: ModelSource | None = None
+) -> EngineCommand:
+    """The command that serves `profile` on 127.0.0.1:`port`. Starts nothing, reads no file.
+
+    `draft` is the resolved draft model of algorithms that have one. The profile must have passed
+    `service.profiles.rules.check`.
+    """
+    cpu = profile.runtime.device == "cpu"
+    argv = [sys.executable, "-m", "sglang.launch_server"]
+    argv += _server_args(profile, port, served_name, target)
+    argv += _cpu_args(profile) if cpu else _cuda_args(profile)
+    argv += speculation_args(profile.speculation, draft.path if draft else None)
+    argv += draft_attention_args(profile.speculation, CPU_ATTENTION_BACKEND) if cpu else []
+    argv += profile.runtime.extra_args
+    env = _plugin_environment(profile)
+    if cpu:
+        env |= _cpu_environment() | cpu_thread_environment(profile.runtime.threads)
+    if target.offline and (draft is None or draft.offline):
+        env["HF_HUB_OFFLINE"] = "1"
+    return EngineCommand(tuple(argv), tuple(sorted(env.items())))
+
+
+def cpu_thread_environment(threads: int | None) -> dict[str, str]:
+    """OpenMP settings that keep decoding steady while other processes use the cores.
+
+    A thread that spins at a barrier steals the core on which the last thread is waiting to run, and
+    decoding falls to a tenth; so threads sleep instead of spinning.
+    """
+    env = {"OMP_WAIT_POLICY": "PASSIVE"}
+    if threads is not None:
+        env["OMP_NUM_THREADS"] = str(threads)
+    return env
+
+
+def _server_args(profile: Profile, port: int, served_name: str, target: ModelSource) -> list[str]:
+    runtime, kv = profile.runtime, profile.kv
+    args = [
+        "--model-path",
+        target.path,
+        "--served-model-name",
+        served_name,
+        "--host",
+        HOST,
+        "--port",
+        str(port),
+    ]
+    args += ["--device", runtime.device, "--dtype", profile.target.dtype]
+    args += ["--max-running-requests", str(runtime.max_running_requests)]
+    args += ["--chunked-prefill-size", str(runtime.chunked_prefill_tokens), "--page-size", str(kv.page_size)]
+    args += ["--grammar-backend", "xgrammar", "--enable-metrics", "--enable-cache-report", "--sleep-on-idle"]
+    args += ["--log-level", "info", "--log-level-http", "warning"]
+    if profile.target.context_length is not None:
+        args += ["--context-length", str(profile.target.context_length)]
+    if profile.target.trust_remote_code:
+        args.append("--trust-remote-code")
+    if parser := _tool_call_parser(profile, target):
+        args += ["--tool-call-parser", parser]
+    if kv.dtype not in ("auto", profile.target.dtype):
+        args += ["--kv-cache-dtype", kv.dtype]
+    if not kv.prefix_cache:
+        args.append("--disable-radix-cache")
+    return args
+
+
+def _tool_call_parser(profile: Profile, target: ModelSource) -> str | None:
+    wanted = profile.target.tool_call_parser
+    return target.tool_call_parser or "auto" if wanted == "auto" else wanted
+
+
+def _cpu_args(profile: Profile) -> list[str]:
+    # The launcher itself waits for a real generation, so SGLang's own warm-up would only be a second one.
+    return [
+        *("--attention-backend", profile.runtime.attention_backend or CPU_ATTENTION_BACKEND),
+        *("--sampling-backend", "pytorch", "--disable-overlap-schedule"),
+        *("--cuda-graph-backend-decode", "disabled", "--cuda-graph-backend-prefill", "disabled"),
+        *("--max-total-tokens", str(profile.kv.max_tokens or CPU_KV_TOKENS), "--skip-server-warmup"),
+    ]
+
+
+def _cuda_args(profile: Profile) -> list[str]:
+    args = ["--tp-size", str(profile.runtime.tp)]
+    if profile.runtime.attention_backend is not None:
+        args += ["--attention-backend", profile.runtime.attention_backend]
+    if profile.kv.max_tokens is not None:
+        args += ["--max-total-tokens", str(profile.kv.max_tokens)]
+    if profile.speculation.algorithm == "specserve":
+        # Drafts come from the tokens of the step before, which an overlapped step does not know yet.
+        args.append("--disable-overlap-schedule")
+    return args
+
+
+def _plugin_environment(profile: Profile) -> dict[str, str]:
+    if profile.speculation.algorithm == "specserve":
+        return {"SPECSERVE_DRAFTER": profile.speculation.drafter}
+    return {}
+
+
+def _cpu_environment() -> dict[str, str]:
+    # SGLang decorates small functions with torch.compile, which costs 20 s at the first request on a CPU.
+    return {"PYTHONPATH": str(_SHIM), "SGLANG_USE_CPU_ENGINE": "1", "TORCHDYNAMO_DISABLE": "1"}
+
+
+def _shell_value(name: str, value: str) -> str:
+    if name == "PYTHONPATH":
+        return f"{shlex.quote(value)}${{PYTHONPATH:+:$PYTHONPATH}}"
+    return shlex.quote(value)

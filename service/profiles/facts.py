@@ -1,0 +1,47 @@
+"""What is known about machine and model beside the profile; None is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "fp8_e4m3": 1, "fp8_e5m2": 1}
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """The sizes that decide how much a token costs in the KV cache, and the longest text."""
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+    context_length: int | None = None
+
+    def kv_bytes_per_token(self, dtype: str) -> int:
+        """Keys and values of all layers, bytes. Raises KeyError for an unknown dtype."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * _BYTES[dtype]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What rules may know beside the profile. `memory_bytes` is the machine's, not what is free."""
+
+    drafters: tuple[str, ...] | None = None
+    memory_bytes: int | None = None
+    target: ModelShape | None = None
+    draft: ModelShape | None = None
+
+
+def model_shape(config: Mapping[str, Any]) -> ModelShape | None:
+    """From the content of Hugging Face's config.json; None when it lacks a needed key."""
+    try:
+        heads = int(config["num_attention_heads"])
+        return ModelShape(
+            layers=int(config["num_hidden_layers"]),
+            kv_heads=int(config.get("num_key_value_heads") or heads),
+            head_dim=int(config.get("head_dim") or config["hidden_size"] // heads),
+            context_length=config.get("max_position_embeddings"),
+        )
+    except KeyError:
+        return None
