@@ -64,6 +64,7 @@ def _register_cpu() -> None:
     }
     for target, hook in around.items():
         HookRegistry.register(target, hook, HookType.AROUND)
+    HookRegistry.register("sglang.srt.layers.sampler.multinomial_with_seed", sampling.draw_seeded, HookType.REPLACE)
     HookRegistry.register("sglang.srt.speculative.eagle_utils.eagle_sample", verify.sample_tree, HookType.REPLACE)
     HookRegistry.register(
         "sglang.srt.sampling.sampling_batch_info.SamplingBatchInfo.from_schedule_batch",

@@ -14,10 +14,11 @@ def spec_tokens_details(original: Callable[[dict[str, Any]], Any], meta_info: di
     SGLang's figures take the configured width for the proposed drafts and count accepted ones behind the end of
     the text. `spec_cap_lens_histogram` carries decode steps by proposed drafts. None: nothing was speculated.
     """
-    trace = meta_info.get(TRACE_KEY)
-    if trace is None:
+    from sglang.srt.runtime_context import get_spec
+
+    if get_spec().speculative_algorithm != "SPECSERVE":
         return original(meta_info)
-    counts = decode_trace(trace)
+    counts = decode_trace(meta_info.get(TRACE_KEY) or ())
     if counts is None:
         return None
     from sglang.srt.entrypoints.openai.protocol import SpecTokensDetails

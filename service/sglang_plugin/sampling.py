@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 
 SEED_MASK = 2**62 - 1
+WORD = 2**64 - 1
 
 
 def seed_of(seed: int | None, rid: str) -> int:
@@ -41,6 +42,27 @@ def add_seeds(result: SamplingBatchInfo, cls: type, batch: Any, vocab_size: int)
             req.specserve_seed = seed_of(req.sampling_params.sampling_seed, req.rid)
     result.sampling_seed = torch.tensor([req.specserve_seed for req in batch.reqs], dtype=torch.int64)
     return result
+
+
+def uniform(seed: int, position: int) -> float:
+    """A number in [0, 1) that depends on seed and position only: splitmix64 of both, 53 bits (Steele et al. 2014)."""
+    state = (seed * 0x9E3779B97F4A7C15 + position * 0xD1B54A32D192ED03 + 0x9E3779B97F4A7C15) & WORD
+    state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & WORD
+    state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & WORD
+    return ((state ^ (state >> 31)) >> 11) * 2.0**-53
+
+
+def draw_seeded(logprobs: torch.Tensor, seed: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """Replaces SGLang's `multinomial_with_seed`, which needs a CUDA-only hash: inverse-CDF sampling.
+
+    `logprobs` are log weights [rows, columns] that need not sum to one, -inf for never; `seed` and `positions` are
+    integers [rows]. Returns the drawn column of each row, int64 [rows, 1]. One number a row replaces one a column.
+    """
+    cumulative = logprobs.double().exp_().cumsum_(-1)
+    draws = [uniform(s, p) for s, p in zip(seed.tolist(), positions.tolist(), strict=True)]
+    threshold = torch.tensor(draws, dtype=torch.float64).unsqueeze(-1) * cumulative[:, -1:]
+    # The first column whose cumulative weight exceeds the threshold; columns of weight 0 are never first.
+    return torch.searchsorted(cumulative, threshold, right=True).clamp_max_(logprobs.shape[-1] - 1)
 
 
 def sample_filtered(
