@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -51,8 +52,10 @@ def numbered_child_rid(original: Callable[[Any], Any], request: Any) -> Any:
 
 
 def abort_children(original: Callable[..., None], manager: Any, rid: str = "", abort_all: bool = False) -> None:
-    """Around hook of `TokenizerManager.abort_request`: aborting a request aborts its choices."""
-    children = [known for known in manager.rid_to_state if rid and known.startswith(f"{rid}-")]
+    """Around hook of `TokenizerManager.abort_request`: aborting a request aborts its prompts (`<rid>_0`, ...) and
+    their choices (`<rid>_0-1`, ...)."""
+    derived = re.compile(re.escape(rid) + r"(_\d+)?(-\d+)?")
+    children = [known for known in manager.rid_to_state if rid and known != rid and derived.fullmatch(known)]
     original(manager, rid, abort_all)
     for child in children:
         original(manager, child, False)
