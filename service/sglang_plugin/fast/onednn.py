@@ -1,0 +1,122 @@
+"""oneDNN linear layers on pre-packed float32 weights: the operators of `torch.ops.mkldnn`, and nothing of SGLang."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+BATCH_HINT = 16
+"""Rows that oneDNN lays a weight out for. Measured best for 1 to 16 rows, and no worse than others at 512."""
+
+MIN_ROWS = 4
+"""Fewer rows are padded to this many: oneDNN's kernels for 1 and 2 rows are slower, and the one for a single row
+sums in another order, so that a token decoded alone would differ in its last bits from the same token verified."""
+
+OPERATORS = ("_reorder_linear_weight", "_linear_pointwise", "_nbytes", "data_ptr")
+
+
+def unavailable_reason() -> str | None:
+    """Why packed linears cannot be used in this build of torch, or None when they can."""
+    if not torch.backends.mkldnn.is_available():
+        return "this build of torch has no oneDNN"
+    missing = [name for name in OPERATORS if not hasattr(torch.ops.mkldnn, name)]
+    if missing:
+        return f"this build of torch lacks torch.ops.mkldnn.{', '.join(missing)}"
+    return None
+
+
+@dataclass(slots=True)
+class PackedWeight:
+    """One weight [outputs, inputs] in oneDNN's blocked layout. `tensor` is replaced when weights are reloaded."""
+
+    tensor: Tensor
+    outputs: int
+    inputs: int
+
+    @classmethod
+    def pack(cls, weight: Tensor) -> PackedWeight:
+        """Copy a dense float32 weight into the packed layout. Raises ValueError for another dtype or device."""
+        if weight.dtype != torch.float32 or weight.device.type != "cpu" or weight.dim() != 2:
+            raise ValueError(
+                f"only float32 matrices on the CPU are packed, not {weight.dtype} on {weight.device}"
+            )
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), BATCH_HINT)
+        return cls(packed, weight.shape[0], weight.shape[1])
+
+    def unpack(self) -> Tensor:
+        """A dense float32 copy, equal to what was packed."""
+        return self.tensor.to_dense()
+
+    def rows_view(self) -> BlockedRows | None:
+        """A view of the packed memory that can be read by rows, or None when the layout is not understood."""
+        return BlockedRows.find(self)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedRows:
+    """Rows of a packed weight, read in place: oneDNN stores blocks of `width` outputs as [inputs, width].
+
+    The layout is private to oneDNN, therefore `find` compares every row with the dense weight before it answers.
+    """
+
+    blocks: Tensor
+    owner: PackedWeight
+
+    @classmethod
+    def find(
+        cls, packed: PackedWeight, widths: tuple[int, ...] = (64, 48, 32, 24, 16, 8)
+    ) -> BlockedRows | None:
+        size = int(torch.ops.mkldnn._nbytes(packed.tensor))
+        address = int(torch.ops.mkldnn.data_ptr(packed.tensor))
+        memory = torch.frombuffer((ctypes.c_char * size).from_address(address), dtype=torch.float32)
+        dense = packed.unpack()
+        for width in widths:
+            count = -(-packed.outputs // width)
+            if count * width * packed.inputs > memory.numel():
+                continue
+            blocks = memory[: count * width * packed.inputs].view(count, packed.inputs, width)
+            candidate = cls(blocks, packed)
+            if candidate._equals(dense):
+                return candidate
+        return None
+
+    def _equals(self, dense: Tensor, chunk: int = 4096) -> bool:
+        starts = range(0, dense.shape[0], chunk)
+        ids = torch.arange(dense.shape[0])
+        return all(torch.equal(self.read(ids[s : s + chunk]), dense[s : s + chunk]) for s in starts)
+
+    def read(self, ids: Tensor) -> Tensor:
+        """The rows `ids` (int64, any shape) as a dense tensor [*ids.shape, inputs]."""
+        width = self.blocks.shape[2]
+        return self.blocks[ids // width, :, ids % width]
+
+
+def linear(x: Tensor, weight: PackedWeight, bias: Tensor | None = None) -> Tensor:
+    """x @ weight.T + bias for float32 x [..., inputs]. Does not mutate; few rows are padded, see MIN_ROWS."""
+    flat = x.reshape(-1, weight.inputs)
+    rows = flat.shape[0]
+    padded = pad_rows(flat)
+    out = torch.ops.mkldnn._linear_pointwise.default(padded, weight.tensor, bias, "none", [], "")
+    return out[:rows].view(*x.shape[:-1], weight.outputs)
+
+
+def pad_rows(x: Tensor) -> Tensor:
+    """x [rows, n] itself, or with zero rows appended up to MIN_ROWS."""
+    rows = x.shape[0]
+    if rows >= MIN_ROWS or rows == 0:
+        return x
+    return torch.nn.functional.pad(x, (0, 0, 0, MIN_ROWS - rows))
+
+
+def linear_kernel() -> Any:
+    """The raw operator (x, weight, bias, post-op, scalars, algorithm) without padding or reshaping."""
+    return torch.ops.mkldnn._linear_pointwise.default
+
+
+def linear_add_kernel() -> Any:
+    """The raw operator (x, other, weight, bias, 'add'): x @ weight.T + bias + other in one pass."""
+    return torch.ops.mkldnn._linear_pointwise.binary
