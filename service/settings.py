@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    YamlConfigSettingsSource,
+)
 
 
 class Section(BaseModel):
@@ -27,8 +32,17 @@ class GatewaySettings(Section):
     ops_port: int = Field(8001, ge=0, le=65535, description="operations port: /livez, /readyz, /metrics")
     max_body_bytes: int = Field(2 * 1024 * 1024, ge=1024, description="largest request body, bytes")
     max_choices: int = Field(16, ge=1, description="largest `n` of one request")
+    max_prompts: int = Field(128, ge=1, description="largest list of prompts in one completion request")
+    routing: str = Field("round_robin", description="registered policy that picks a backend of the pool")
+    health_interval_s: float = Field(2.0, gt=0, description="between two health checks of a backend, seconds")
+    health_timeout_s: float = Field(5.0, gt=0, description="one health check, seconds; SGLang's takes over 1")
+    abort_grace_s: float = Field(
+        0.8, ge=0, le=10, description="waiting for an aborted request's last figures, seconds"
+    )
     connect_timeout_s: float = Field(5.0, gt=0, description="opening a connection to a backend, seconds")
-    first_byte_timeout_s: float = Field(600.0, gt=0, description="waiting for a backend's first byte, seconds")
+    first_byte_timeout_s: float = Field(
+        600.0, gt=0, description="waiting for a backend's first byte, seconds"
+    )
     idle_timeout_s: float = Field(120.0, gt=0, description="longest silence inside a stream, seconds")
     body_timeout_s: float = Field(30.0, gt=0, description="reading the client's body, seconds")
     drain_timeout_s: float = Field(30.0, ge=0, description="finishing open requests at shutdown, seconds")
@@ -40,28 +54,47 @@ class EngineSettings(Section):
     """The launcher of local engines."""
 
     first_port: int = Field(30000, ge=1, le=65535, description="port of the first pool; the next ones follow")
-    ready_timeout_s: float = Field(600.0, gt=0, description="from start to the first generated token, seconds")
-    stop_grace_s: float = Field(10.0, gt=0, description="between SIGTERM and SIGKILL of the process group, seconds")
-    restart_backoff_s: float = Field(1.0, gt=0, description="first wait before a restart after a crash, seconds")
+    ready_timeout_s: float = Field(
+        600.0, gt=0, description="from start to the first generated token, seconds"
+    )
+    stop_grace_s: float = Field(
+        10.0, gt=0, description="between SIGTERM and SIGKILL of the process group, seconds"
+    )
+    restart_backoff_s: float = Field(
+        1.0, gt=0, description="first wait before a restart after a crash, seconds"
+    )
     restart_backoff_max_s: float = Field(60.0, gt=0, description="longest wait before a restart, seconds")
-    max_restarts: int = Field(10, ge=0, description="crashes in a row without a ready engine before giving up")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "warning", description="least level of engine lines that reach the log"
+    )
+    max_restarts: int = Field(
+        10, ge=0, description="crashes in a row without a ready engine before giving up"
+    )
 
 
 class Settings(BaseSettings):
     """Sections without models; read `service.profiles.config.Config` for the whole tree."""
 
     model_config = SettingsConfigDict(
-        frozen=True, extra="forbid", env_prefix="SPECSERVE_", env_nested_delimiter="__", nested_model_default_partial_update=True
+        frozen=True,
+        extra="forbid",
+        env_prefix="SPECSERVE_",
+        env_nested_delimiter="__",
+        nested_model_default_partial_update=True,
     )
 
     gateway: GatewaySettings = GatewaySettings()
     engine: EngineSettings = EngineSettings()
     cache_dir: Path = Field(
-        default_factory=lambda: Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specserve",
+        default_factory=lambda: (
+            Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specserve"
+        ),
         description="prepared models and compiled code",
     )
-    log_format: Literal["console", "json"] = "console"
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["console", "json"] = Field("console", description="console or json lines")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="least level that is logged"
+    )
 
     @classmethod
     def settings_customise_sources(

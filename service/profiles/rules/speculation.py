@@ -45,7 +45,7 @@ def tree_can_be_filled(case: Case) -> Iterator[Finding]:
     elif tree_candidates(steps, topk) < drafts:
         yield error(
             field,
-            f"steps {steps} with topk {topk} yield {tree_candidates(steps, topk)} drafts, {drafts} are needed: "
+            f"{steps} steps with topk {topk} yield {tree_candidates(steps, topk)} drafts, not {drafts}: "
             "lower draft_tokens, or raise steps or topk",
         )
 
