@@ -5,6 +5,7 @@ its seed, its position and its distribution. A request therefore draws the same 
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -23,10 +24,10 @@ def seed_of(seed: int | None, rid: str) -> int:
     `-3`, ...) get seeds derived from it, so that `n` choices differ and yet repeat."""
     if seed is None:
         return secrets.randbits(62)
-    choice = rid.rpartition("-")[2]
-    if not choice.isdigit() or int(choice) < 2:
+    choice = re.search(r"-(\d{1,3})$", rid)
+    if choice is None or int(choice[1]) < 2:
         return seed & SEED_MASK
-    digest = hashlib.blake2b(f"{seed}:{choice}".encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(f"{seed}:{choice[1]}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") & SEED_MASK
 
 

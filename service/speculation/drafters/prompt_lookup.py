@@ -15,13 +15,14 @@ class PromptLookup(Drafter):
 
     Training-free and per request: nothing learnt from one request can reach another. It pays where output repeats
     the input or itself (retrieval-augmented answers, summaries, code edits) and proposes nothing elsewhere.
-    Source: github.com/apoorvumang/prompt-lookup-decoding; an n-gram index makes a proposal O(longest).
+    Source: github.com/apoorvumang/prompt-lookup-decoding; an n-gram index makes a proposal O(longest). The draft's
+    length grows with the match, because longer matches go on for longer: a match of n tokens drafts 2n - 1.
 
-    Parameters: `longest` and `shortest` n-gram in tokens (default 4 and 2).
+    Parameters: `longest` and `shortest` n-gram in tokens (default 8 and 1).
     """
 
-    longest: int = 4
-    shortest: int = 2
+    longest: int = 8
+    shortest: int = 1
     _tokens: list[int] = field(default_factory=list, init=False, repr=False)
     _ends: list[dict[tuple[int, ...], int]] = field(default_factory=list, init=False, repr=False)
 
@@ -39,11 +40,11 @@ class PromptLookup(Drafter):
             self._tokens.append(token)
 
     def propose(self, budget: int) -> DraftTree:
-        """A chain of `budget` tokens; where the match overlaps the ending, the period is continued."""
+        """A chain of at most `budget` tokens; where the match overlaps the ending, the period is continued."""
         for n in range(min(self.longest, len(self._tokens)), self.shortest - 1, -1):
             start = self._ends[n].get(tuple(self._tokens[-n:]))
             if start is not None:
                 period = len(self._tokens) - start
-                tail = self._tokens[start:]
-                return DraftTree.chain([tail[i % period] for i in range(budget)])
+                length = min(budget, 2 * n - 1)
+                return DraftTree.chain([self._tokens[start + i % period] for i in range(length)])
         return DraftTree()
