@@ -1,0 +1,1 @@
+"""Pure ASGI middleware; each passes scopes that are not HTTP straight on."""

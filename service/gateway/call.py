@@ -1,0 +1,197 @@
+"""Steps open and relay of a request: get an answer from a backend and pass it on to the client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from time import perf_counter
+
+import aiohttp
+
+from service.errors import BackendError
+from service.gateway.backends import Backend
+from service.gateway.edit import StreamEditor, Wants, edit_body
+from service.gateway.exchange import Exchange
+from service.gateway.guard import Guard
+from service.gateway.ledger import Ledger
+from service.gateway.pools import ServedPool
+from service.gateway.prepare import Prepared
+from service.gateway.reaper import Reaper
+from service.gateway.reply import Reply
+from service.gateway.tally import Tally
+from service.gateway.upstream import BrokenError, UnreachableError, Upstream
+from service.gateway.upstream_errors import client_is_at_fault, upstream_error
+from service.settings import GatewaySettings
+
+_MAX_BROKEN = 2
+_END_OF_BODY_S = 1.0
+
+
+class Call:
+    """One request at the backends of its pool. `exchange` is the attempt that runs or ran last."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        pool: ServedPool,
+        ledger: Ledger,
+        *,
+        upstream: Upstream,
+        reaper: Reaper,
+        settings: GatewaySettings,
+    ) -> None:
+        self.prepared = prepared
+        self.pool = pool
+        self.ledger = ledger
+        self.exchange: Exchange | None = None
+        self._upstream = upstream
+        self._reaper = reaper
+        self._settings = settings
+        self._wants = Wants.of(prepared)
+        self._fresh()
+
+    def _fresh(self) -> None:
+        """A new tally for a new attempt: figures of a failed one are not the request's."""
+        self.tally = Tally(
+            choices=self.prepared.choices,
+            batch=self.prepared.batch,
+            drafts_per_step=self.pool.drafts_per_step,
+        )
+        self.editor = StreamEditor(self._wants, self.tally)
+        self.ledger.tally = self.tally
+
+    async def run(self, guard: Guard, reply: Reply, headers: dict[str, str]) -> None:
+        """Serve the request.
+
+        Raises RequestError while nothing was sent to the client, BrokenError when a stream breaks afterwards.
+        """
+        exchange, first = await self._open(guard, headers)
+        if self.prepared.stream:
+            await self._relay(exchange, first, guard, reply)
+        else:
+            body = self._edit(first)
+            exchange.close(reuse=True)
+            guard.release()
+            self.ledger.outcome = "ok"
+            await reply.whole(body, self.pool.name)
+        self.ledger.last_byte = self.ledger.last_byte or perf_counter()
+
+    async def drain(self) -> None:
+        """Read the rest of the answer for its figures only; raises when it does not come or is none."""
+        assert self.exchange is not None
+        response = await self.exchange.answer()
+        if not self.prepared.stream:
+            edit_body(await self.exchange.read_all(), self._wants, self.tally)
+            return
+        while not self.tally.done and (chunk := await response.content.readany()):
+            self.editor.feed(chunk)
+
+    async def _open(self, guard: Guard, headers: dict[str, str]) -> tuple[Exchange, bytes]:
+        """The first exchange that answers, with the first bytes for the client (without a stream: all)."""
+        broken, error = (
+            0,
+            BackendError(
+                f"No backend of pool `{self.pool.name}` can be reached; try again shortly.",
+                status=503,
+                code="backend_unavailable",
+            ),
+        )
+        for backend in self._candidates():
+            exchange = self.exchange = Exchange(self.prepared, self.pool, backend, self._upstream)
+            self.ledger.backend = backend.url
+            self._fresh()
+            try:
+                return exchange, await self._attempt(exchange, guard, headers)
+            except UnreachableError as unreachable:
+                self.ledger.reason = str(unreachable)
+                backend.mark_down(str(unreachable))
+                exchange.close()
+            except (BrokenError, aiohttp.ClientError, OSError) as failure:
+                self.ledger.reason = str(failure) or type(failure).__name__
+                error = BackendError(
+                    "The backend closed the connection before it answered.", code="backend_broken"
+                )
+                self._reaper.abort(exchange)
+                broken += 1
+                if broken == _MAX_BROKEN:
+                    break
+        raise error
+
+    def _candidates(self) -> Iterator[Backend]:
+        """Each usable backend once; a broken connection to the only one is worth a second try."""
+        order = self.pool.order()
+        yield from order
+        if len(order) == 1 and order[0].usable:
+            yield order[0]
+
+    async def _attempt(self, exchange: Exchange, guard: Guard, headers: dict[str, str]) -> bytes:
+        self.ledger.pause()
+        guard.waiting("backend", self._settings.first_byte_timeout_s)
+        response = await exchange.send(headers)
+        if response.status != 200:
+            raw = await exchange.read_all()
+            exchange.close(reuse=True)
+            raise upstream_error(
+                response.status,
+                raw,
+                fields=self.prepared.body,
+                prompt_field=self.prepared.prompt_field,
+            )
+        if not self.prepared.stream:
+            body = await exchange.read_all()
+            self.ledger.resume()
+            return body
+        first = await response.content.readany()
+        self.ledger.resume()
+        if not first:
+            raise BrokenError(f"{exchange.backend.url}: the stream ended before its first event")
+        self.ledger.first_byte = perf_counter()
+        return self.editor.feed(first)
+
+    def _edit(self, raw: bytes) -> bytes:
+        try:
+            return edit_body(raw, self._wants, self.tally)
+        except ValueError as error:
+            raise BackendError("The backend's answer is not a JSON object.", code="backend_answer") from error
+
+    async def _relay(self, exchange: Exchange, out: bytes, guard: Guard, reply: Reply) -> None:
+        assert exchange.response is not None
+        content, idle, tally = exchange.response.content, self._settings.idle_timeout_s, self.tally
+        guard.rearm()
+        guard.waiting("client", idle)
+        await reply.start_stream(self.pool.name)
+        while not tally.done:
+            if out:
+                guard.waiting("client", idle)
+                await reply.chunk(out)
+            guard.waiting("backend", idle)
+            chunk = await content.readany()
+            if not chunk:
+                break
+            out = self.editor.feed(chunk)
+        self.ledger.last_byte = perf_counter()
+        if not tally.done and tally.error is None:
+            raise BrokenError(f"{exchange.backend.url}: the stream ended without [DONE]")
+        guard.release()
+        self._settle(tally)
+        await reply.end(out if tally.done else b"")
+        await self._finish(exchange)
+
+    def _settle(self, tally: Tally) -> None:
+        if tally.error is None:
+            self.ledger.outcome = "ok"
+        else:
+            self.ledger.reason = str(tally.error["message"])
+            self.ledger.outcome = "client_error" if client_is_at_fault(tally.error) else "backend_error"
+
+    async def _finish(self, exchange: Exchange) -> None:
+        """Take the end of the body, so that the connection can be used again."""
+        assert exchange.response is not None
+        try:
+            async with asyncio.timeout(_END_OF_BODY_S):
+                while await exchange.response.content.readany():
+                    pass
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            exchange.close()
+        else:
+            exchange.close(reuse=True)

@@ -1,0 +1,131 @@
+"""One request from its first byte to its log line: prepare, choose, open, relay, account."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+import aiohttp
+
+from service.errors import BackendError, RequestError
+from service.gateway.call import Call
+from service.gateway.choose import choose_pool
+from service.gateway.guard import ClientLeftError, Guard, Receive, SilentBackendError
+from service.gateway.ledger import Ledger
+from service.gateway.prepare import Kind, prepare
+from service.gateway.reply import Reply, Send
+from service.gateway.service import Gateway
+from service.gateway.upstream import BrokenError
+
+# Client headers that the backend gets too. The list is closed: SGLang lets headers override parameters.
+_FORWARDED = (b"traceparent", b"tracestate", b"x-data-parallel-rank", b"x-smg-routing-key")
+
+
+class Flow:
+    """Serves one request. `serve` raises RequestError while no answer was begun; the API layer answers it."""
+
+    def __init__(
+        self, gateway: Gateway, kind: Kind, *, request_id: str, headers: Mapping[bytes, bytes]
+    ) -> None:
+        self._gateway = gateway
+        self._kind = kind
+        self._headers = headers
+        self._request_id = request_id
+        trace = headers.get(b"traceparent")
+        self._ledger = Ledger(kind, request_id, trace.decode("latin-1") if trace else None)
+        self._call: Call | None = None
+
+    async def serve(self, receive: Receive, send: Send) -> None:
+        """Read the request, answer it and account for it."""
+        reply = Reply(send, self._ledger)
+        try:
+            await self._answer(receive, reply)
+        except ClientLeftError as left:
+            self._note("aborted", str(left))
+        except RequestError as error:
+            self._note("client_error" if error.status < 500 else "backend_error", error.message, error.status)
+            raise
+        except asyncio.CancelledError:
+            self._note("aborted", "the service is shutting down")
+            raise
+        finally:
+            self._settle()
+
+    async def _answer(self, receive: Receive, reply: Reply) -> None:
+        raw = await _read_body(receive, self._ledger)
+        call = self._call = self._plan(raw)
+        try:
+            async with Guard(receive) as guard:
+                await call.run(guard, reply, self._upstream_headers())
+        except (BrokenError, SilentBackendError, aiohttp.ClientError, OSError) as failure:
+            await self._broken(failure, reply)
+
+    def _plan(self, raw: bytes) -> Call:
+        gateway, ledger = self._gateway, self._ledger
+        prepared = ledger.prepared = prepare(
+            raw, self._headers, kind=self._kind, catalog=gateway.catalog, settings=gateway.settings
+        )
+        pool = ledger.pool = choose_pool(prepared.model, prepared.extras)
+        return Call(
+            prepared,
+            pool,
+            ledger,
+            upstream=gateway.upstream,
+            reaper=gateway.reaper,
+            settings=gateway.settings,
+        )
+
+    async def _broken(self, failure: Exception, reply: Reply) -> None:
+        """The backend failed: an error event inside a stream, an error answer before it."""
+        silent = isinstance(failure, SilentBackendError)
+        error = BackendError(
+            "The backend sent nothing for too long." if silent else "The backend broke off its answer.",
+            status=504 if silent else 502,
+            code="backend_timeout" if silent else "backend_broken",
+        )
+        if not reply.started:
+            raise error from failure
+        self._note("backend_error", str(failure) or type(failure).__name__)
+        if not reply.finished:
+            await reply.end_with_error(error)
+
+    def _upstream_headers(self) -> dict[str, str]:
+        headers = {"Content-Type": "application/json", "X-Request-Id": self._request_id}
+        for name in _FORWARDED:
+            if (value := self._headers.get(name)) is not None:
+                headers[name.decode()] = value.decode("latin-1")
+        return headers
+
+    def _note(self, outcome: str, reason: str, status: int | None = None) -> None:
+        ledger = self._ledger
+        ledger.outcome = outcome  # type: ignore[assignment]
+        ledger.reason = f"{reason} ({ledger.reason})" if ledger.reason else reason
+        ledger.status = ledger.status or status
+
+    def _settle(self) -> None:
+        """Account now, or after the abort when the backend still works for nobody."""
+        exchange = self._call.exchange if self._call else None
+        if self._call is None or exchange is None or exchange.closed or not exchange.sent:
+            if exchange is not None:
+                exchange.close()
+            self._account()
+            return
+        self._gateway.reaper.abandon(exchange, self._call.drain, self._account)
+
+    def _account(self) -> None:
+        self._ledger.close(self._gateway.metrics, self._gateway.log)
+
+
+async def _read_body(receive: Receive, ledger: Ledger) -> bytes:
+    """The whole request body. Raises ClientLeftError; what bounds it lies around `receive`."""
+    ledger.pause()
+    parts: list[bytes] = []
+    while True:
+        message: MutableMapping[str, Any] = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeftError("the client left while it sent its request")
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            ledger.resume()
+            return b"".join(parts)

@@ -1,0 +1,89 @@
+"""Ends a request's work when its client leaves or when one side stays silent for too long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from types import TracebackType
+from typing import Any, Literal
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Side = Literal["backend", "client"]
+
+
+class ClientLeftError(Exception):
+    """The client closed its connection, or stopped reading; nobody is there to answer."""
+
+
+class SilentBackendError(Exception):
+    """The backend sent nothing for longer than is allowed."""
+
+
+class Guard:
+    """Watches the client while the body of `async with` works, in the task that entered it.
+
+    The work is cancelled when the client disconnects (ClientLeftError comes out), and when a wait that was
+    announced with `waiting` takes too long (SilentBackendError, or ClientLeftError for the client's side).
+    One timer serves a whole stream: a wait only notes its start. Cancellation from elsewhere passes through.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._reason: Exception | None = None
+        self._since: float | None = None
+        self._limit = 0.0
+        self._side: Side = "backend"
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> Guard:
+        self._loop = asyncio.get_running_loop()
+        owner = asyncio.current_task()
+        assert owner is not None
+        self._owner = owner
+        self._watch = self._loop.create_task(self._watch_client())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+        if self._reason is not None:
+            self._owner.uncancel()
+            raise self._reason from None
+
+    def release(self) -> None:
+        """Stop watching. Call it before the last byte: servers report a finished request as disconnected."""
+        self._watch.cancel()
+        self.rearm()
+
+    def waiting(self, side: Side, seconds: float) -> None:
+        """From now on this side must do something within `seconds`."""
+        self._side, self._limit, self._since = side, seconds, self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_later(seconds, self._check)
+
+    def rearm(self) -> None:
+        """Let a shorter limit count from the next `waiting` on."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check(self) -> None:
+        assert self._since is not None
+        left = self._since + self._limit - self._loop.time()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._check)
+        elif self._side == "backend":
+            self._end(SilentBackendError(f"the backend was silent for {self._limit:g} s"))
+        else:
+            self._end(ClientLeftError("the client stopped reading"))
+
+    async def _watch_client(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._end(ClientLeftError("the client disconnected"))
+
+    def _end(self, reason: Exception) -> None:
+        if self._reason is None:
+            self._reason = reason
+            self._owner.cancel()

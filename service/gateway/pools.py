@@ -1,0 +1,104 @@
+"""Models and pools as the gateway serves them, built once from the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.errors import ModelNotFoundError
+from service.gateway.backends import Backend
+from service.gateway.routing import POLICIES, RoutingPolicy
+from service.profiles.config import Config, Model, Pool
+from service.profiles.schema import Speculation, SpeculationMode
+from service.telemetry.metrics import Metrics, PoolMetrics
+
+
+@dataclass(eq=False, slots=True)
+class ServedPool:
+    """One pool: its backends, the policy that orders them, and its series."""
+
+    name: str
+    speculation: Speculation
+    backends: tuple[Backend, ...]
+    policy: RoutingPolicy
+    metrics: PoolMetrics
+
+    def obeys(self, mode: SpeculationMode) -> bool:
+        """Whether a request of this mode can be served as asked.
+
+        The algorithm `specserve` obeys each request inside the engine; others do what they are started with.
+        """
+        if mode == "auto" or self.speculation.algorithm == "specserve":
+            return True
+        return (self.speculation.algorithm != "none") == (mode == "on")
+
+    @property
+    def drafts_per_step(self) -> int:
+        """The most draft tokens that one verify step can accept."""
+        spec = self.speculation
+        return spec.steps if spec.steps is not None else spec.draft_tokens - 1
+
+    def order(self) -> list[Backend]:
+        """Usable backends, the one to try first in front; empty when there is none."""
+        usable = [backend for backend in self.backends if backend.usable]
+        return [usable[index] for index in self.policy.order(usable)] if usable else []
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A public model; the first pool is the default one."""
+
+    name: str
+    aliases: tuple[str, ...]
+    pools: tuple[ServedPool, ...]
+
+    def pool(self, name: str) -> ServedPool | None:
+        """The pool of this name, or None."""
+        return next((pool for pool in self.pools if pool.name == name), None)
+
+
+class Catalog:
+    """Every served model, by name and alias."""
+
+    def __init__(self, models: tuple[ServedModel, ...]) -> None:
+        self.models = models
+        self._by_name = {name: model for model in models for name in (model.name, *model.aliases)}
+
+    def resolve(self, name: str) -> ServedModel:
+        """The model of this name or alias. Raises ModelNotFoundError."""
+        model = self._by_name.get(name)
+        if model is None:
+            raise ModelNotFoundError(name[:128], (known.name for known in self.models))
+        return model
+
+    def backends(self) -> Iterator[tuple[ServedPool, Backend]]:
+        """Every backend with its pool."""
+        for model in self.models:
+            for pool in model.pools:
+                for backend in pool.backends:
+                    yield pool, backend
+
+
+def build_catalog(config: Config, metrics: Metrics) -> Catalog:
+    """The catalog of a configuration. Raises UnknownNameError for an unknown routing policy."""
+    return Catalog(tuple(_model(model, config.gateway.routing, metrics) for model in config.models))
+
+
+def _model(model: Model, routing: str, metrics: Metrics) -> ServedModel:
+    return ServedModel(
+        name=model.name,
+        aliases=model.aliases,
+        pools=tuple(_pool(model.name, pool, routing, metrics) for pool in model.pools),
+    )
+
+
+def _pool(model: str, pool: Pool, routing: str, metrics: Metrics) -> ServedPool:
+    spec = pool.profile.speculation
+    draft = spec.draft_model or (spec.drafter if spec.algorithm == "specserve" else "")
+    return ServedPool(
+        name=pool.name,
+        speculation=spec,
+        backends=tuple(Backend(url.rstrip("/")) for url in pool.backends),
+        policy=POLICIES.create(routing),
+        metrics=PoolMetrics(metrics, model=model, pool=pool.name, algorithm=spec.algorithm, draft=draft),
+    )

@@ -1,0 +1,53 @@
+"""The gateway as one object: what every request shares."""
+
+from __future__ import annotations
+
+from time import time
+
+import structlog
+from prometheus_client import CollectorRegistry
+from structlog.typing import FilteringBoundLogger
+
+from service.gateway.health import HealthChecks, missing
+from service.gateway.pools import build_catalog
+from service.gateway.reaper import Reaper
+from service.gateway.upstream import Upstream
+from service.profiles.config import Config
+from service.telemetry.metrics import Metrics
+
+
+class Gateway:
+    """Catalog, upstream session, metrics and background work of one service.
+
+    `start` and `stop` run in the event loop that serves requests. `draining` and the backends' health may be
+    read from other threads.
+    """
+
+    def __init__(self, config: Config, registry: CollectorRegistry) -> None:
+        self.config = config
+        self.settings = config.gateway
+        self.metrics = Metrics(registry)
+        self.catalog = build_catalog(config, self.metrics)
+        self.upstream = Upstream(config.gateway)
+        self.reaper = Reaper(config.gateway.abort_grace_s)
+        self.health = HealthChecks(self.catalog, self.upstream, config.gateway)
+        self.log: FilteringBoundLogger = structlog.get_logger("specserve")
+        self.started_at = int(time())
+        self.draining = False
+
+    async def start(self) -> None:
+        """Open the upstream session and begin the health checks."""
+        await self.upstream.start()
+        self.health.start()
+
+    async def stop(self) -> None:
+        """Finish pending aborts, end the health checks and close the session."""
+        self.draining = True
+        await self.health.stop()
+        await self.reaper.stop()
+        await self.upstream.close()
+
+    def unready(self) -> list[str]:
+        """Why the service should get no traffic now; empty when it should."""
+        reasons = missing(self.catalog)
+        return ["the service is shutting down", *reasons] if self.draining else reasons

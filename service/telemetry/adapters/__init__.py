@@ -1,0 +1,1 @@
+"""Engine adapters: the only code that knows an engine's wire shape of speculation figures."""

@@ -1,0 +1,141 @@
+"""The Prometheus series. Labels come from configuration only, never from request text."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from service.telemetry.speculation import SpeculationRecord
+from service.telemetry.speedup import SpeedupEstimate
+
+Outcome = Literal["ok", "client_error", "backend_error", "aborted"]
+
+POOL = ("model", "pool")
+DRAFT = ("model", "pool", "algorithm", "draft")
+SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 600)
+FIRST_TOKEN = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 12, 25, 50, 100)
+PER_TOKEN = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5)
+OWN_TIME = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1)
+LENGTHS = (1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 8, 12, 16)
+RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
+
+
+class Metrics:
+    """All series of one service, registered in the registry that it is given."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+
+        def counter(name: str, text: str, labels: tuple[str, ...]) -> Counter:
+            return Counter(name, text, labels, namespace="specserve", registry=registry)
+
+        def gauge(name: str, text: str, labels: tuple[str, ...]) -> Gauge:
+            return Gauge(name, text, labels, namespace="specserve", registry=registry)
+
+        def histogram(name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(name, text, labels, namespace="specserve", registry=registry, buckets=buckets)
+
+        self.requests = counter("requests", "Requests by outcome", (*POOL, "outcome"))
+        self.in_flight = gauge("requests_in_flight", "Requests sent to a backend and not finished", POOL)
+        self.backend_up = gauge(
+            "backend_up", "1: the backend passed its last health check", (*POOL, "backend")
+        )
+        self.duration = histogram("request_duration_seconds", "Arrival to last byte", POOL, SECONDS)
+        self.first_token = histogram(
+            "time_to_first_token_seconds", "Arrival to first streamed byte", POOL, FIRST_TOKEN
+        )
+        self.inter_token = histogram(
+            "inter_token_latency_seconds",
+            "Mean seconds per token after the first; one a stream",
+            POOL,
+            PER_TOKEN,
+        )
+        self.queue = histogram("queue_seconds", "Waiting for admission; none without a queue", POOL, SECONDS)
+        self.overhead = histogram("overhead_seconds", "Time in the gateway's own code", POOL, OWN_TIME)
+        self.prompt_tokens = counter("prompt_tokens", "Prompt tokens that the engine reported", POOL)
+        self.cached_tokens = counter("cached_prompt_tokens", "Prompt tokens found in the prefix cache", POOL)
+        self.completion_tokens = counter("completion_tokens", "Tokens that the engine generated", POOL)
+        self.drafts = counter("spec_decode_num_drafts", "Verify steps of answered requests", DRAFT)
+        self.draft_tokens = counter("spec_decode_num_draft_tokens", "Draft tokens proposed", DRAFT)
+        self.accepted_tokens = counter("spec_decode_num_accepted_tokens", "Draft tokens accepted", DRAFT)
+        self.accepted_per_position = counter(
+            "spec_decode_num_accepted_tokens_per_pos",
+            "Draft tokens accepted, by position",
+            (*DRAFT, "position"),
+        )
+        self.aborted_drafts = counter(
+            "spec_decode_aborted_num_drafts", "Verify steps of aborted requests", DRAFT
+        )
+        self.aborted_draft_tokens = counter(
+            "spec_decode_aborted_num_draft_tokens", "Draft tokens proposed for aborted requests", DRAFT
+        )
+        self.aborted_accepted_tokens = counter(
+            "spec_decode_aborted_num_accepted_tokens", "Draft tokens accepted in aborted requests", DRAFT
+        )
+        self.acceptance_length = histogram(
+            "spec_acceptance_length", "Tokens per verify step, bonus included; one a request", DRAFT, LENGTHS
+        )
+        self.acceptance_rate = histogram(
+            "spec_acceptance_rate", "Accepted over proposed drafts; one a request", DRAFT, RATES
+        )
+        self.speedup = gauge("spec_speedup_estimate", "Plain over drafted seconds per token, as seen", DRAFT)
+
+    def unrouted(self, outcome: Outcome) -> None:
+        """Count a request that ended before it had a model and a pool."""
+        self.requests.labels(model="", pool="", outcome=outcome).inc()
+
+
+class PoolMetrics:
+    """The series of one pool, with the labels looked up once."""
+
+    def __init__(self, metrics: Metrics, *, model: str, pool: str, algorithm: str, draft: str) -> None:
+        own = {"model": model, "pool": pool}
+        drafted = {**own, "algorithm": algorithm, "draft": draft}
+        outcomes: tuple[Outcome, ...] = ("ok", "client_error", "backend_error", "aborted")
+        self._metrics = metrics
+        self._drafted = drafted
+        self.requests = {name: metrics.requests.labels(**own, outcome=name) for name in outcomes}
+        self.in_flight = metrics.in_flight.labels(**own)
+        self.duration = metrics.duration.labels(**own)
+        self.first_token = metrics.first_token.labels(**own)
+        self.inter_token = metrics.inter_token.labels(**own)
+        self.queue = metrics.queue.labels(**own)
+        self.overhead = metrics.overhead.labels(**own)
+        self.prompt_tokens = metrics.prompt_tokens.labels(**own)
+        self.cached_tokens = metrics.cached_tokens.labels(**own)
+        self.completion_tokens = metrics.completion_tokens.labels(**own)
+        self._estimate = SpeedupEstimate()
+
+    def backend_up(self, backend: str, up: bool) -> None:
+        """Set the gauge of one backend; `backend` is its configured URL."""
+        self._metrics.backend_up.labels(
+            model=self._drafted["model"], pool=self._drafted["pool"], backend=backend
+        ).set(up)
+
+    def speculation(self, record: SpeculationRecord, *, exemplar: dict[str, str] | None = None) -> None:
+        """Add the record of a request that was answered."""
+        own, labels = self._metrics, self._drafted
+        own.drafts.labels(**labels).inc(record.steps)
+        own.draft_tokens.labels(**labels).inc(record.proposed)
+        own.accepted_tokens.labels(**labels).inc(record.accepted)
+        for position, accepted in enumerate(record.accepted_per_position()):
+            own.accepted_per_position.labels(**labels, position=str(position)).inc(accepted)
+        if (length := record.mean_acceptance_length) is not None:
+            own.acceptance_length.labels(**labels).observe(length, exemplar)
+        if (rate := record.acceptance_rate) is not None:
+            own.acceptance_rate.labels(**labels).observe(rate, exemplar)
+
+    def aborted_speculation(self, record: SpeculationRecord) -> None:
+        """Add the record of a request whose client left: kept apart, for no client received it."""
+        own, labels = self._metrics, self._drafted
+        own.aborted_drafts.labels(**labels).inc(record.steps)
+        own.aborted_draft_tokens.labels(**labels).inc(record.proposed)
+        own.aborted_accepted_tokens.labels(**labels).inc(record.accepted)
+
+    def pace(self, seconds_per_token: float, *, drafted: bool) -> None:
+        """Observe the mean pace of one stream and refresh the speed-up estimate."""
+        self.inter_token.observe(seconds_per_token)
+        estimate = self._estimate.add(seconds_per_token, drafted=drafted)
+        if estimate is not None:
+            self._metrics.speedup.labels(**self._drafted).set(estimate)

@@ -1,0 +1,1 @@
+"""Test doubles that several test packages share."""
