@@ -120,12 +120,11 @@ def _tool_call_parser(profile: Profile, target: ModelSource) -> str | None:
 
 
 def _cpu_args(profile: Profile) -> list[str]:
-    # The launcher itself waits for a real generation, so SGLang's own warm-up would only be a second one.
     return [
         *("--attention-backend", profile.runtime.attention_backend or CPU_ATTENTION_BACKEND),
         *("--sampling-backend", "pytorch", "--disable-overlap-schedule"),
         *("--cuda-graph-backend-decode", "disabled", "--cuda-graph-backend-prefill", "disabled"),
-        *("--max-total-tokens", str(profile.kv.max_tokens or CPU_KV_TOKENS), "--skip-server-warmup"),
+        *("--max-total-tokens", str(profile.kv.max_tokens or CPU_KV_TOKENS)),
     ]
 
 

@@ -1,0 +1,89 @@
+# Everything a newcomer runs. `make help` lists the targets.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+START := $(shell date +%s)
+VENV ?= .venv
+BIN := $(VENV)/bin
+REQS := deploy/requirements
+CONFIG ?=
+ARGS ?=
+
+# A wheel cache would double the disk used; set PIP_FLAGS= to keep one.
+PIP_FLAGS ?= --no-cache-dir
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile $(PIP_FLAGS)
+
+# One stamp per layer, named by the content it was made from: unchanged layers are skipped.
+stamp = $(VENV)/.stamp-$(1)-$(firstword $(shell cat $(2) | cksum))
+TORCH := $(call stamp,torch,$(REQS)/torch.txt)
+ENGINE := $(call stamp,engine,$(REQS)/cpu-engine.txt)
+PACKAGE := $(call stamp,package,pyproject.toml)
+DEV := $(call stamp,dev,$(REQS)/dev.txt)
+
+.PHONY: help serve engine-env dev-env test lint types format unit docs bench-engine clean
+
+help: ## show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+
+serve: engine-env ## install what is missing, then serve SmolLM2 on http://127.0.0.1:8000 until Ctrl-C
+	@exec $(BIN)/specserve serve --since $(START) --footprint $(VENV) $(if $(CONFIG),--config $(CONFIG)) $(ARGS)
+
+test: dev-env lint types unit ## install what is missing, then run every check and test
+
+lint: dev-env ## style and layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-logo
+
+types: dev-env ## mypy --strict
+	@$(BIN)/mypy
+
+unit: dev-env ## every test, those on a real engine included; ARGS goes to pytest
+	@$(BIN)/python -m pytest $(ARGS)
+
+format: dev-env ## rewrite the sources in the house style
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+docs: engine-env ## rewrite the generated tables in README.md
+	@$(BIN)/specserve reference README.md
+
+bench-engine: engine-env ## compare engine configurations on this machine
+	@$(BIN)/specserve bench engine $(ARGS)
+
+clean: ## remove the environment and all caches of the checkout
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench-out
+
+engine-env: $(PACKAGE)
+dev-env: $(PACKAGE) $(DEV)
+
+$(BIN)/python:
+	@for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
+	  if "$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then \
+	    echo "creating $(VENV) with $$($$python --version)"; exec "$$python" -m venv $(VENV); \
+	  fi; \
+	done; echo "make: Python 3.11, 3.12 or 3.13 is needed; name one with PYTHON=" >&2; exit 1
+
+$(TORCH): | $(BIN)/python
+	@echo "installing torch"
+	@$(PIP) -r $(REQS)/torch.txt
+	@$(call renew,torch)
+
+$(ENGINE): $(TORCH)
+	@echo "installing SGLang"
+	@$(PIP) --no-deps -r $(REQS)/cpu-engine.txt
+	@$(call renew,engine)
+
+$(PACKAGE): $(ENGINE)
+	@echo "installing specserve"
+	@$(PIP) --no-deps --editable .
+	@$(call renew,package)
+
+$(DEV): $(ENGINE)
+	@echo "installing test tools"
+	@$(PIP) --no-deps -r $(REQS)/dev.txt
+	@$(call renew,dev)
+
+renew = rm -f $(VENV)/.stamp-$(1)-* && touch $@
