@@ -42,7 +42,9 @@ def contiguous_or_index(slots: torch.Tensor) -> slice | torch.Tensor:
     return slots.long()
 
 
-def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, plan: RequestPlan, scale: float) -> torch.Tensor:
+def attend(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, plan: RequestPlan, scale: float
+) -> torch.Tensor:
     """Attention of one request: query [n, heads, dim], key and value [length, kv_heads, dim] -> [n, heads, dim]."""
     n, heads, dim = query.shape
     kv_heads = key.shape[1]
@@ -146,7 +148,7 @@ class CpuTreeAttention(AttentionBackend):
         refuse_unsupported(layer, unsupported)
         pool = self.token_to_kv_pool
         key_cache, value_cache = pool.get_key_buffer(layer.layer_id), pool.get_value_buffer(layer.layer_id)
-        if save_kv_cache and k is not None:
+        if save_kv_cache and k is not None and v is not None:
             if type(pool) is MHATokenToKVPool and key_cache.dtype == k.dtype:
                 locations = forward_batch.out_cache_loc.long()
                 key_cache.index_copy_(0, locations, k.view(-1, *key_cache.shape[1:]))
@@ -162,7 +164,9 @@ class CpuTreeAttention(AttentionBackend):
         start = 0
         for plan in self.plans:
             end = start + plan.queries
-            out[start:end] = attend(query[start:end], key_cache[plan.slots], value_cache[plan.slots], plan, layer.scaling)
+            out[start:end] = attend(
+                query[start:end], key_cache[plan.slots], value_cache[plan.slots], plan, layer.scaling
+            )
             start = end
         return out.view(-1, layer.tp_q_head_num * layer.v_head_dim)
 

@@ -71,7 +71,9 @@ def _register_cpu() -> None:
         sampling.add_seeds,
         HookType.AFTER,
     )
-    HookRegistry.register("sglang.srt.distributed.bootstrap._init_cpu_threads_env", _no_thread_binding, HookType.REPLACE)
+    HookRegistry.register(
+        "sglang.srt.distributed.bootstrap._init_cpu_threads_env", _no_thread_binding, HookType.REPLACE
+    )
 
 
 def _no_thread_binding(**kwargs: object) -> None:

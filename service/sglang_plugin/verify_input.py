@@ -16,7 +16,9 @@ class RaggedVerifyInput(NgramVerifyInput):
     `custom_mask` is the concatenation of the n x n tree masks. Between steps it carries what NGRAM carries.
     """
 
-    def __init__(self, trees: Sequence[DraftTree], last_tokens: Sequence[int], seq_lens: torch.Tensor, width: int) -> None:
+    def __init__(
+        self, trees: Sequence[DraftTree], last_tokens: Sequence[int], seq_lens: torch.Tensor, width: int
+    ) -> None:
         self.trees = tuple(trees)
         self.node_counts = [1 + len(tree) for tree in trees]
         tokens: list[int] = []
