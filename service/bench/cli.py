@@ -1,12 +1,55 @@
-"""`specserve bench`: one command a benchmark."""
+"""`specserve bench ...`: measure and prove; each writes summary.json, plots and logs, and ends with a table."""
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
+from service.bench.prompts import DEFAULT_PROMPTS, load_prompts
+
 app = typer.Typer(no_args_is_help=True)
+
+Url = Annotated[str | None, typer.Option(help="ask this running service; none: start own engines", show_default=False)]
+Pool = Annotated[
+    str | None,
+    typer.Option(help="pool whose target, KV cache and runtime own engines get; none: the first", show_default=False),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", envvar="SPECSERVE_CONFIG", help="YAML file of settings", show_default=False),
+]
+Prompts = Annotated[Path, typer.Option(help="jsonl file of prompts", show_default="../shared/data/prompts.jsonl")]
 
 
 @app.callback()
 def bench() -> None:
     """Measure a running service or a pool."""
+
+
+@app.command()
+def lossless(
+    url: Url = None,
+    pool: Pool = None,
+    config_file: ConfigFile = None,
+    prompts: Prompts = DEFAULT_PROMPTS,
+    limit: Annotated[int, typer.Option(min=1, help="prompts, taken from all categories in turn")] = 100,
+    out: Annotated[Path, typer.Option(help="folder for results and logs")] = Path("bench-out/lossless"),
+    tokens: Annotated[int, typer.Option(min=1, help="longest answer, tokens")] = 128,
+    variant: Annotated[list[str] | None, typer.Option(help="only variants whose name holds this")] = None,
+    sampled: Annotated[bool, typer.Option(help="also the checks at temperature 1")] = True,
+    resume: Annotated[bool, typer.Option(help="believe the answers that an earlier run left in --out")] = False,
+) -> None:
+    """Compare every way of decoding with plain decoding, token by token; exit status 1 when one differs."""
+    from service.bench import lossless_cli
+
+    chosen = load_prompts(prompts, limit)
+    options = lossless_cli.Options(chosen, tokens, out, tuple(variant or ()), sampled, resume, _say)
+    if not asyncio.run(lossless_cli.run(options, url=url, pool=pool, config_file=config_file)):
+        raise typer.Exit(1)
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)

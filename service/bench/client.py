@@ -1,0 +1,181 @@
+"""A small OpenAI client for measuring: token ids, top-two margins, speculation figures, arrival times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import aiohttp
+import orjson
+
+from service.errors import EngineError
+
+Mode = Literal["auto", "on", "off"]
+Dialect = Literal["engine", "gateway"]
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One choice. `margins` are logit differences between the two best tokens, one a token, when asked for.
+
+    `proposed` and `accepted` count draft tokens of the whole request; None when nothing was speculated.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    finish: str | None
+    margins: tuple[float, ...] | None = None
+    proposed: int | None = None
+    accepted: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A streamed answer: seconds to the first token and to the last, completion tokens, drafts."""
+
+    first_s: float
+    last_s: float
+    tokens: int
+    proposed: int | None
+    accepted: int | None
+
+    @property
+    def decode_rate(self) -> float | None:
+        """Tokens a second behind the first token; None for answers of one token."""
+        spent = self.last_s - self.first_s
+        return (self.tokens - 1) / spent if self.tokens > 1 and spent > 0 else None
+
+
+class Client:
+    """Talks to SGLang itself (`engine`) or to the service (`gateway`), which names the mode differently."""
+
+    def __init__(self, session: aiohttp.ClientSession, model: str, dialect: Dialect) -> None:
+        self._session = session
+        self._model = model
+        self._dialect = dialect
+
+    async def complete(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        mode: Mode | None = None,
+        margins: bool = False,
+        **params: Any,
+    ) -> list[Completion]:
+        """One chat completion with any further OpenAI or SGLang parameters; a list of its choices.
+
+        Raises EngineError for an answer other than 200.
+        """
+        body = self._body(messages, mode) | {"return_token_ids": True} | params
+        if margins:
+            body |= {"logprobs": True, "top_logprobs": 2}
+        answer = await self.post("/v1/chat/completions", body)
+        proposed, accepted = _drafts(answer)
+        return [_completion(choice, proposed, accepted) for choice in answer["choices"]]
+
+    async def stream(self, messages: Sequence[Mapping[str, str]], *, mode: Mode | None = None, **params: Any) -> Timing:
+        """One streamed chat completion, only timed. Raises EngineError when no token arrives."""
+        body = self._body(messages, mode) | {"stream": True, "stream_options": {"include_usage": True}} | params
+        started = time.perf_counter()
+        first = last = None
+        usage: dict[str, Any] = {}
+        drafts: tuple[int | None, int | None] = (None, None)
+        async for event in self.events("/v1/chat/completions", body):
+            if any((choice.get("delta") or {}).get("content") for choice in event["choices"]):
+                last = time.perf_counter() - started
+                first = last if first is None else first
+            usage = event.get("usage") or usage
+            if event.get("sglext") or event.get("metrics"):
+                drafts = _drafts(event)
+        if first is None or last is None:
+            raise EngineError("the answer held no text to time")
+        return Timing(first, last, usage["completion_tokens"], *drafts)
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """POST JSON, read JSON. Raises EngineError for an answer other than 200."""
+        async with self._session.post(path, json=body, headers=self._headers()) as response:
+            raw = await response.read()
+            if response.status != 200:
+                raise EngineError(f"{path} answered {response.status}: {raw[:300].decode(errors='replace')}")
+            answer: dict[str, Any] = orjson.loads(raw)
+            return answer
+
+    async def events(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        """POST JSON, yield the JSON of each SSE event as it arrives. Raises EngineError as `post` does."""
+        async with self._session.post(path, json=body, headers=self._headers()) as response:
+            if response.status != 200:
+                raise EngineError(f"{path} answered {response.status}: {(await response.text())[:300]}")
+            async for line in response.content:
+                if line.startswith(b"data: {"):
+                    yield orjson.loads(line[6:])
+
+    async def flush_cache(self) -> None:
+        """Empty the prefix cache and all drafters' memory. SGLang only; it must be idle."""
+        async with self._session.post("/flush_cache", params={"timeout": "30"}) as response:
+            if response.status != 200:
+                raise EngineError(f"/flush_cache answered {response.status}: {(await response.text())[:300]}")
+
+    def _headers(self) -> dict[str, str]:
+        return {"X-Speculation-Metrics": "1"} if self._dialect == "gateway" else {}
+
+    def _body(self, messages: Sequence[Mapping[str, str]], mode: Mode | None) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self._model, "messages": list(messages)}
+        if self._dialect == "engine":
+            body["return_spec_tokens_details"] = True
+        if mode is not None and self._dialect == "engine":
+            body["custom_params"] = {"specserve": {"mode": mode}}
+        elif mode is not None:
+            body["speculation"] = {"mode": mode}
+        return body
+
+
+@asynccontextmanager
+async def connected(url: str, dialect: Dialect, model: str | None = None) -> AsyncIterator[Client]:
+    """A client with its own connections; `model` None takes the first one that the server lists."""
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=900)
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(url, timeout=timeout, connector=connector, read_bufsize=1 << 22) as session:
+        yield Client(session, model or await _first_model(session, url), dialect)
+
+
+async def _first_model(session: aiohttp.ClientSession, url: str) -> str:
+    try:
+        async with session.get("/v1/models") as response:
+            return str((await response.json())["data"][0]["id"])
+    except (aiohttp.ClientError, KeyError, IndexError, ValueError) as error:
+        raise EngineError(f"nothing at {url} lists models ({error}); start it or name another with --url") from None
+
+
+def _completion(choice: Mapping[str, Any], proposed: int | None, accepted: int | None) -> Completion:
+    ids = choice.get("response_token_ids")
+    if ids is None:
+        raise EngineError("the answer carries no response_token_ids; is the server SGLang 0.5.23 or our gateway?")
+    margins = None
+    if choice.get("logprobs"):
+        margins = tuple(_margin(entry["top_logprobs"]) for entry in choice["logprobs"]["content"])
+    return Completion(
+        choice["message"]["content"] or "", tuple(ids), choice["finish_reason"], margins, proposed, accepted
+    )
+
+
+def _margin(top: Sequence[Mapping[str, Any]]) -> float:
+    best, second = sorted((entry["logprob"] for entry in top), reverse=True)[:2]
+    return float(best - second)
+
+
+def _drafts(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Proposed and accepted draft tokens of all choices together."""
+    details = (answer.get("sglext") or {}).get("spec_tokens_details")
+    if details is not None:
+        choices = details if isinstance(details, list) else [details]
+        return (
+            sum(c["spec_num_proposed_drafts"] for c in choices),
+            sum(c["spec_num_correct_drafts"] for c in choices),
+        )
+    figures = (answer.get("metrics") or {}).get("speculative_decoding")
+    if figures is not None:
+        return figures["num_draft_tokens"], figures["num_accepted_draft_tokens"]
+    return None, None

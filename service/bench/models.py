@@ -1,0 +1,40 @@
+"""Models that the benchmarks need beside the served one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from service.engine.files import locked
+from service.engine.manifest import looks_intact, write
+from service.engine.store import ModelStore
+from service.engine.truncate import truncate
+from service.errors import ConfigError
+
+DROPPED_LAYERS = range(12, 16)
+"""Of SmolLM2's 30 layers the four that its next token depends on least."""
+
+
+def prepared(store: ModelStore, model: str, say: Callable[[str], None]) -> Path:
+    """The folder of a packaged or local model, made if it is missing. Raises ConfigError for a hub name."""
+
+    @contextmanager
+    def progress(what: str, size: int) -> Iterator[Callable[[int], None]]:
+        say(f"{what} ({size >> 20} MiB)")
+        yield lambda _done: None
+
+    folder = Path(store.prepare(model, progress))
+    if not folder.is_dir():
+        raise ConfigError([f"target.model: {model} is a hub name; the lossless suite needs a local folder"])
+    return folder
+
+
+def truncated_draft(target: Path, cache_dir: Path, dropped: range = DROPPED_LAYERS) -> Path:
+    """A draft model: `target` without some middle layers, made once in the cache. Blocks for seconds."""
+    draft = cache_dir / "bench" / f"{target.name}-without-{dropped.start}-to-{dropped.stop - 1}"
+    with locked(draft.parent / f".{draft.name}.lock"):
+        if not looks_intact(draft):
+            truncate(target, draft, dropped)
+            write(draft, f"{target.name} without layers {dropped.start} to {dropped.stop - 1}")
+    return draft
