@@ -36,6 +36,7 @@ class GatewaySettings(Section):
     routing: str = Field("round_robin", description="registered policy that picks a backend of the pool")
     health_interval_s: float = Field(2.0, gt=0, description="between two health checks of a backend, seconds")
     health_timeout_s: float = Field(5.0, gt=0, description="one health check, seconds; SGLang's takes over 1")
+    health_path: str = Field("/health", pattern="^/", description="path of a backend's health check")
     abort_grace_s: float = Field(
         0.8, ge=0, le=10, description="waiting for an aborted request's last figures, seconds"
     )
@@ -89,7 +90,7 @@ class Settings(BaseSettings):
         default_factory=lambda: (
             Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specserve"
         ),
-        description="prepared models and compiled code",
+        description="prepared models; default specserve in $XDG_CACHE_HOME or ~/.cache",
     )
     log_format: Literal["console", "json"] = Field("console", description="console or json lines")
     log_level: Literal["debug", "info", "warning", "error"] = Field(

@@ -45,9 +45,7 @@ def create_app(config: Config, *, registry: CollectorRegistry | None = None) -> 
     install_error_handlers(app)
     install_openapi(app)
     settings = config.gateway
-    app.add_middleware(
-        BodyBoundMiddleware, max_bytes=settings.max_body_bytes, timeout_s=settings.body_timeout_s
-    )
+    app.add_middleware(BodyBoundMiddleware, max_bytes=settings.max_body_bytes, timeout_s=settings.body_timeout_s)
     if settings.api_key is not None:
         app.add_middleware(ApiKeyMiddleware, key=settings.api_key.get_secret_value())
     app.add_middleware(RequestIdMiddleware, log=gateway.log)

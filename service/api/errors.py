@@ -20,9 +20,7 @@ _RETRY_AFTER = {429: "1", 502: "1", 503: "2", 504: "5"}
 class HttpError(RequestError):
     """An error that the HTTP layer itself finds: no such path, wrong method, no key."""
 
-    def __init__(
-        self, status: int, message: str, *, param: str | None = None, code: str | None = None
-    ) -> None:
+    def __init__(self, status: int, message: str, *, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message, param=param, code=code)
         self.status = status
         if status == 401:
@@ -36,17 +34,13 @@ def error_response(error: RequestError, headers: dict[str, str] | None = None) -
     extra = dict(headers or {})
     if error.status in _RETRY_AFTER:
         extra.setdefault("Retry-After", _RETRY_AFTER[error.status])
-    return Response(
-        orjson.dumps(error.body()), status_code=error.status, headers=extra, media_type="application/json"
-    )
+    return Response(orjson.dumps(error.body()), status_code=error.status, headers=extra, media_type="application/json")
 
 
 async def send_error(send: Send, error: RequestError) -> None:
     """Send an error from middleware, where no response object is called."""
     response = error_response(error)
-    await send(
-        {"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers}
-    )
+    await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
     await send({"type": "http.response.body", "body": response.body})
 
 

@@ -29,7 +29,4 @@ class GenerateEndpoint:
 
 def generate_routes(gateway: Gateway) -> list[Route]:
     """The routes of both endpoints; `openapi.py` documents them."""
-    return [
-        Route(path, GenerateEndpoint(gateway, kind), methods=["POST"], name=kind)
-        for kind, path in PATHS.items()
-    ]
+    return [Route(path, GenerateEndpoint(gateway, kind), methods=["POST"], name=kind) for kind, path in PATHS.items()]

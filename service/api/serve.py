@@ -33,7 +33,7 @@ async def run(config: Config) -> None:
     that it answers while the API loop is busy. Raises OSError or SystemExit when a port is taken.
     """
     configure(config.log_format, config.log_level)
-    disable_created_metrics()
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)

@@ -22,6 +22,7 @@ from service.gateway.tally import Tally
 from service.gateway.upstream import BrokenError, UnreachableError, Upstream
 from service.gateway.upstream_errors import client_is_at_fault, upstream_error
 from service.settings import GatewaySettings
+from service.telemetry.metrics import Outcome
 
 _MAX_BROKEN = 2
 _END_OF_BODY_S = 1.0
@@ -69,12 +70,11 @@ class Call:
         if self.prepared.stream:
             await self._relay(exchange, first, guard, reply)
         else:
-            body = self._edit(first)
             exchange.close(reuse=True)
+            body = self._edit(first)
             guard.release()
-            self.ledger.outcome = "ok"
+            self.ledger.succeed()
             await reply.whole(body, self.pool.name)
-        self.ledger.last_byte = self.ledger.last_byte or perf_counter()
 
     async def drain(self) -> None:
         """Read the rest of the answer for its figures only; raises when it does not come or is none."""
@@ -108,9 +108,7 @@ class Call:
                 exchange.close()
             except (BrokenError, aiohttp.ClientError, OSError) as failure:
                 self.ledger.reason = str(failure) or type(failure).__name__
-                error = BackendError(
-                    "The backend closed the connection before it answered.", code="backend_broken"
-                )
+                error = BackendError("The backend closed the connection before it answered.", code="backend_broken")
                 self._reaper.abort(exchange)
                 broken += 1
                 if broken == _MAX_BROKEN:
@@ -169,20 +167,20 @@ class Call:
             if not chunk:
                 break
             out = self.editor.feed(chunk)
-        self.ledger.last_byte = perf_counter()
         if not tally.done and tally.error is None:
             raise BrokenError(f"{exchange.backend.url}: the stream ended without [DONE]")
         guard.release()
-        self._settle(tally)
+        self._conclude(tally)
         await reply.end(out if tally.done else b"")
         await self._finish(exchange)
 
-    def _settle(self, tally: Tally) -> None:
+    def _conclude(self, tally: Tally) -> None:
         if tally.error is None:
-            self.ledger.outcome = "ok"
+            self.ledger.succeed()
         else:
-            self.ledger.reason = str(tally.error["message"])
-            self.ledger.outcome = "client_error" if client_is_at_fault(tally.error) else "backend_error"
+            outcome: Outcome = "client_error" if client_is_at_fault(tally.error) else "backend_error"
+            self.ledger.fail(outcome, str(tally.error["message"]))
+            self.ledger.close()
 
     async def _finish(self, exchange: Exchange) -> None:
         """Take the end of the body, so that the connection can be used again."""

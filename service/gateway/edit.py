@@ -103,7 +103,7 @@ class StreamEditor:
             self._tally.take_usage(body["usage"])
             if not self._wants.usage:
                 return b""
-            if self._wants.metrics:
+            if self._wants.metrics and self._tally.error is None:
                 body["metrics"] = self._tally.metrics()
                 self._metrics_sent = changed = True
         elif "sglext" not in body and changed:
@@ -122,11 +122,7 @@ def _strip_sglext(body: dict[str, Any], wants: Wants) -> bool:
     sglext = body.get("sglext")
     if "sglext" not in body:
         return False
-    kept = (
-        {key: value for key, value in sglext.items() if key in wants.sglext}
-        if isinstance(sglext, dict)
-        else {}
-    )
+    kept = {key: value for key, value in sglext.items() if key in wants.sglext} if isinstance(sglext, dict) else {}
     if kept == sglext:
         return False
     if kept:

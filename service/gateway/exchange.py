@@ -47,9 +47,7 @@ class Exchange:
         Raises what Upstream.post raises, and BadRequestError for a body that cannot be encoded.
         """
         body = self._prepared.encode(self.rid)
-        self._task = asyncio.create_task(
-            self._upstream.post(self.backend, self._prepared.path, body, headers)
-        )
+        self._task = asyncio.create_task(self._upstream.post(self.backend, self._prepared.path, body, headers))
         return await self.answer()
 
     async def answer(self) -> aiohttp.ClientResponse:

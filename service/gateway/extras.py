@@ -64,9 +64,7 @@ def _speculation(value: object) -> tuple[SpeculationMode, str | None]:
             )
     mode, pool = value.get("mode"), value.get("pool")
     if mode is not None and (not isinstance(mode, str) or mode not in MODES):
-        raise BadRequestError(
-            f"`speculation.mode` must be one of {', '.join(MODES)}.", param="speculation.mode"
-        )
+        raise BadRequestError(f"`speculation.mode` must be one of {', '.join(MODES)}.", param="speculation.mode")
     if pool is not None and not isinstance(pool, str):
         raise BadRequestError("`speculation.pool` must be a string.", param="speculation.pool")
     return cast(SpeculationMode, mode or "auto"), pool

@@ -17,6 +17,7 @@ from service.gateway.prepare import Kind, prepare
 from service.gateway.reply import Reply, Send
 from service.gateway.service import Gateway
 from service.gateway.upstream import BrokenError
+from service.telemetry.metrics import Outcome
 
 # Client headers that the backend gets too. The list is closed: SGLang lets headers override parameters.
 _FORWARDED = (b"traceparent", b"tracestate", b"x-data-parallel-rank", b"x-smg-routing-key")
@@ -25,15 +26,15 @@ _FORWARDED = (b"traceparent", b"tracestate", b"x-data-parallel-rank", b"x-smg-ro
 class Flow:
     """Serves one request. `serve` raises RequestError while no answer was begun; the API layer answers it."""
 
-    def __init__(
-        self, gateway: Gateway, kind: Kind, *, request_id: str, headers: Mapping[bytes, bytes]
-    ) -> None:
+    def __init__(self, gateway: Gateway, kind: Kind, *, request_id: str, headers: Mapping[bytes, bytes]) -> None:
         self._gateway = gateway
         self._kind = kind
         self._headers = headers
         self._request_id = request_id
         trace = headers.get(b"traceparent")
-        self._ledger = Ledger(kind, request_id, trace.decode("latin-1") if trace else None)
+        self._ledger = Ledger(
+            kind, request_id, gateway.metrics, gateway.log, trace.decode("latin-1") if trace else None
+        )
         self._call: Call | None = None
 
     async def serve(self, receive: Receive, send: Send) -> None:
@@ -42,12 +43,13 @@ class Flow:
         try:
             await self._answer(receive, reply)
         except ClientLeftError as left:
-            self._note("aborted", str(left))
+            self._ledger.fail("aborted", str(left))
         except RequestError as error:
-            self._note("client_error" if error.status < 500 else "backend_error", error.message, error.status)
+            outcome: Outcome = "client_error" if error.status < 500 else "backend_error"
+            self._ledger.fail(outcome, error.message, error.status)
             raise
         except asyncio.CancelledError:
-            self._note("aborted", "the service is shutting down")
+            self._ledger.fail("aborted", "the service is shutting down")
             raise
         finally:
             self._settle()
@@ -79,6 +81,9 @@ class Flow:
     async def _broken(self, failure: Exception, reply: Reply) -> None:
         """The backend failed: an error event inside a stream, an error answer before it."""
         silent = isinstance(failure, SilentBackendError)
+        exchange = self._call.exchange if self._call else None
+        if exchange is not None and not silent:
+            self._gateway.reaper.abort(exchange)
         error = BackendError(
             "The backend sent nothing for too long." if silent else "The backend broke off its answer.",
             status=504 if silent else 502,
@@ -86,7 +91,9 @@ class Flow:
         )
         if not reply.started:
             raise error from failure
-        self._note("backend_error", str(failure) or type(failure).__name__)
+        self._ledger.fail("backend_error", str(failure) or type(failure).__name__)
+        if not silent:
+            self._ledger.close()
         if not reply.finished:
             await reply.end_with_error(error)
 
@@ -97,24 +104,16 @@ class Flow:
                 headers[name.decode()] = value.decode("latin-1")
         return headers
 
-    def _note(self, outcome: str, reason: str, status: int | None = None) -> None:
-        ledger = self._ledger
-        ledger.outcome = outcome  # type: ignore[assignment]
-        ledger.reason = f"{reason} ({ledger.reason})" if ledger.reason else reason
-        ledger.status = ledger.status or status
-
     def _settle(self) -> None:
         """Account now, or after the abort when the backend still works for nobody."""
         exchange = self._call.exchange if self._call else None
-        if self._call is None or exchange is None or exchange.closed or not exchange.sent:
-            if exchange is not None:
-                exchange.close()
-            self._account()
-            return
-        self._gateway.reaper.abandon(exchange, self._call.drain, self._account)
-
-    def _account(self) -> None:
-        self._ledger.close(self._gateway.metrics, self._gateway.log)
+        if self._call is None or exchange is None or exchange.closed:
+            self._ledger.close()
+        elif exchange.sent:
+            self._gateway.reaper.abandon(exchange, self._call.drain, self._ledger.close)
+        else:
+            exchange.close()
+            self._ledger.close()
 
 
 async def _read_body(receive: Receive, ledger: Ledger) -> bytes:

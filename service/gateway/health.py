@@ -13,7 +13,7 @@ from service.settings import GatewaySettings
 
 
 class HealthChecks:
-    """Polls `/health` of each backend, each in its own task, so that a slow one delays no other."""
+    """Polls each backend, each in its own task, so that a slow one delays no other."""
 
     def __init__(self, catalog: Catalog, upstream: Upstream, settings: GatewaySettings) -> None:
         self._catalog = catalog
@@ -23,9 +23,7 @@ class HealthChecks:
 
     def start(self) -> None:
         """Begin to poll in the running event loop."""
-        self._tasks = [
-            asyncio.create_task(self._poll(pool, backend)) for pool, backend in self._catalog.backends()
-        ]
+        self._tasks = [asyncio.create_task(self._poll(pool, backend)) for pool, backend in self._catalog.backends()]
 
     async def stop(self) -> None:
         """End the polling and wait for its tasks."""
@@ -45,14 +43,14 @@ async def check(backend: Backend, upstream: Upstream, timeout_s: float) -> None:
     try:
         status = await upstream.health(backend, timeout_s)
     except TimeoutError:
-        backend.miss(f"no answer to /health in {timeout_s:g} s")
+        backend.miss(f"no answer to the health check in {timeout_s:g} s")
     except (aiohttp.ClientError, OSError) as error:
         backend.mark_down(str(error) or type(error).__name__)
     else:
         if status < 400:
             backend.mark_up()
         else:
-            backend.mark_down(f"/health answered {status}")
+            backend.mark_down(f"the health check answered {status}")
 
 
 def missing(catalog: Catalog) -> list[str]:

@@ -19,10 +19,15 @@ _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 @dataclass
 class Ledger:
-    """What is known of one request so far. Times are seconds of `perf_counter`."""
+    """What is known of one request so far. Times are seconds of `perf_counter`.
+
+    It is closed before the last byte goes out: who has read an answer finds it in the metrics.
+    """
 
     kind: Kind
     request_id: str
+    metrics: Metrics
+    log: FilteringBoundLogger
     traceparent: str | None = None
     started: float = field(default_factory=perf_counter)
     prepared: Prepared | None = None
@@ -33,8 +38,8 @@ class Ledger:
     status: int | None = None
     reason: str | None = None
     first_byte: float | None = None
-    last_byte: float | None = None
     overhead: float = 0.0
+    closed: bool = False
     _mark: float | None = None
 
     def __post_init__(self) -> None:
@@ -50,14 +55,31 @@ class Ledger:
         """The gateway's own work goes on."""
         self._mark = perf_counter()
 
-    def close(self, metrics: Metrics, log: FilteringBoundLogger) -> None:
-        """Count the request and log it. Call it once, when nothing more will be known."""
-        ended = self.last_byte or perf_counter()
+    def succeed(self) -> None:
+        """The whole answer came: close as `ok`."""
+        self.outcome, self.status, self.reason = "ok", 200, None
+        self.pause()
+        self.close()
+
+    def fail(self, outcome: Outcome, reason: str, status: int | None = None) -> None:
+        """Note why there is no whole answer; an earlier reason is kept behind it."""
+        if self.closed:
+            return
+        self.outcome = outcome
+        self.reason = f"{reason} ({self.reason})" if self.reason and self.reason != reason else reason
+        self.status = self.status or status
+
+    def close(self) -> None:
+        """Count the request and log it, the first time."""
+        if self.closed:
+            return
+        self.closed = True
+        ended = perf_counter()
         if self.pool is None:
-            metrics.unrouted(self.outcome)
+            self.metrics.unrouted(self.outcome)
         else:
             self._count(self.pool, ended)
-        log.info("request", **self._line(ended))
+        self.log.info("request", **self._line(ended))
 
     def _count(self, pool: ServedPool, ended: float) -> None:
         series, exemplar = pool.metrics, self._exemplar()
@@ -68,10 +90,10 @@ class Ledger:
         if self.first_byte is not None:
             series.first_token.observe(self.first_byte - self.started, exemplar)
         if self.tally is not None:
-            self._count_tokens(self.tally, pool)
+            self._count_tokens(self.tally, pool, ended)
             self._count_speculation(self.tally, pool, exemplar)
 
-    def _count_tokens(self, tally: Tally, pool: ServedPool) -> None:
+    def _count_tokens(self, tally: Tally, pool: ServedPool, ended: float) -> None:
         series = pool.metrics
         if (prompt := tally.tokens("prompt_tokens")) is not None:
             series.prompt_tokens.inc(prompt)
@@ -79,7 +101,7 @@ class Ledger:
             series.cached_tokens.inc(cached)
         if (completion := tally.tokens("completion_tokens")) is not None:
             series.completion_tokens.inc(completion)
-            pace = self._pace(completion)
+            pace = self._pace(completion, ended)
             if pace is not None:
                 series.pace(pace, drafted=bool(tally.records))
 
@@ -87,18 +109,18 @@ class Ledger:
         record = merge(tally.records or ())
         if record is None:
             return
-        if self.outcome == "aborted":
-            pool.metrics.aborted_speculation(record)
-        else:
+        if self.outcome == "ok":
             pool.metrics.speculation(record, exemplar=exemplar)
+        else:
+            pool.metrics.aborted_speculation(record)
 
-    def _pace(self, completion: int) -> float | None:
+    def _pace(self, completion: int, ended: float) -> float | None:
         """Mean seconds per token after the first, of a whole stream with one choice."""
-        if self.first_byte is None or self.last_byte is None or self.prepared is None:
+        if self.first_byte is None or self.prepared is None:
             return None
         if self.prepared.choices != 1 or completion < 2 or self.outcome != "ok":
             return None
-        return (self.last_byte - self.first_byte) / (completion - 1)
+        return (ended - self.first_byte) / (completion - 1)
 
     def _exemplar(self) -> dict[str, str] | None:
         found = _TRACE.fullmatch(self.traceparent) if self.traceparent else None

@@ -168,9 +168,7 @@ def _prompts(body: dict[str, Any], most: int) -> tuple[int, bool]:
     if kind is int:
         return 1, False
     if len(prompt) > most:
-        raise BadRequestError(
-            f"`prompt` may hold at most {most} prompts.", param="prompt", code="invalid_value"
-        )
+        raise BadRequestError(f"`prompt` may hold at most {most} prompts.", param="prompt", code="invalid_value")
     return len(prompt), True
 
 

@@ -29,9 +29,7 @@ class Reaper:
         exchange.close()
         self._spawn(self._tell(exchange))
 
-    def abandon(
-        self, exchange: Exchange, drain: Callable[[], Awaitable[None]], ended: Callable[[], None]
-    ) -> None:
+    def abandon(self, exchange: Exchange, drain: Callable[[], Awaitable[None]], ended: Callable[[], None]) -> None:
         """Abort the exchange, read its last figures with `drain` for a short while, cut it, call `ended`."""
         self._spawn(self._abandon(exchange, drain, ended))
 
@@ -53,9 +51,7 @@ class Reaper:
     ) -> None:
         reading = asyncio.create_task(_quietly(drain()))
         loop = asyncio.get_running_loop()
-        until = loop.time() + min(
-            self._grace_s, _SEVERAL_GRACE_S if len(exchange.rids) > 1 else self._grace_s
-        )
+        until = loop.time() + min(self._grace_s, _SEVERAL_GRACE_S if len(exchange.rids) > 1 else self._grace_s)
         try:
             while not reading.done() and loop.time() < until:
                 await exchange.abort()

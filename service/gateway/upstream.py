@@ -29,6 +29,7 @@ class Upstream:
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_timeout_s)
+        self._health_path = settings.health_path
         key = settings.backend_api_key
         self._headers = {"Accept-Encoding": "identity"}
         if key is not None:
@@ -52,17 +53,13 @@ class Upstream:
             await self._session.close()
             self._session = None
 
-    async def post(
-        self, backend: Backend, path: str, body: bytes, headers: dict[str, str]
-    ) -> aiohttp.ClientResponse:
+    async def post(self, backend: Backend, path: str, body: bytes, headers: dict[str, str]) -> aiohttp.ClientResponse:
         """Send a request and wait for the answer's headers, without a time limit of its own.
 
         Raises UnreachableError or BrokenError. The caller must release or close the response.
         """
         try:
-            return await self._open().post(
-                backend.url + path, data=body, headers=headers, allow_redirects=False
-            )
+            return await self._open().post(backend.url + path, data=body, headers=headers, allow_redirects=False)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
             raise UnreachableError(f"{backend.url}: {error}") from error
         except (aiohttp.ClientError, OSError) as error:
@@ -86,9 +83,9 @@ class Upstream:
             return False
 
     async def health(self, backend: Backend, timeout_s: float) -> int:
-        """Status of the backend's `/health`. Raises TimeoutError, aiohttp.ClientError or OSError."""
+        """Status of the backend's health check. Raises TimeoutError, aiohttp.ClientError or OSError."""
         async with self._open().get(
-            f"{backend.url}/health", timeout=aiohttp.ClientTimeout(total=timeout_s)
+            backend.url + self._health_path, timeout=aiohttp.ClientTimeout(total=timeout_s)
         ) as response:
             return response.status
 

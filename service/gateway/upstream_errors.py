@@ -34,9 +34,7 @@ class UpstreamStatusError(RequestError):
         self.type = error["type"]
 
 
-def upstream_error(
-    status: int, raw: bytes, *, fields: Container[str], prompt_field: str
-) -> UpstreamStatusError:
+def upstream_error(status: int, raw: bytes, *, fields: Container[str], prompt_field: str) -> UpstreamStatusError:
     """The error for a backend's non-2xx answer.
 
     A 4xx keeps its status. A backend that refuses the gateway's key or lacks the path is the service's fault

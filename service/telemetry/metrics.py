@@ -38,13 +38,9 @@ class Metrics:
 
         self.requests = counter("requests", "Requests by outcome", (*POOL, "outcome"))
         self.in_flight = gauge("requests_in_flight", "Requests sent to a backend and not finished", POOL)
-        self.backend_up = gauge(
-            "backend_up", "1: the backend passed its last health check", (*POOL, "backend")
-        )
+        self.backend_up = gauge("backend_up", "1: the backend passed its last health check", (*POOL, "backend"))
         self.duration = histogram("request_duration_seconds", "Arrival to last byte", POOL, SECONDS)
-        self.first_token = histogram(
-            "time_to_first_token_seconds", "Arrival to first streamed byte", POOL, FIRST_TOKEN
-        )
+        self.first_token = histogram("time_to_first_token_seconds", "Arrival to first streamed byte", POOL, FIRST_TOKEN)
         self.inter_token = histogram(
             "inter_token_latency_seconds",
             "Mean seconds per token after the first; one a stream",
@@ -64,14 +60,12 @@ class Metrics:
             "Draft tokens accepted, by position",
             (*DRAFT, "position"),
         )
-        self.aborted_drafts = counter(
-            "spec_decode_aborted_num_drafts", "Verify steps of aborted requests", DRAFT
-        )
+        self.aborted_drafts = counter("spec_decode_aborted_num_drafts", "Verify steps of unanswered requests", DRAFT)
         self.aborted_draft_tokens = counter(
-            "spec_decode_aborted_num_draft_tokens", "Draft tokens proposed for aborted requests", DRAFT
+            "spec_decode_aborted_num_draft_tokens", "Draft tokens proposed for unanswered requests", DRAFT
         )
         self.aborted_accepted_tokens = counter(
-            "spec_decode_aborted_num_accepted_tokens", "Draft tokens accepted in aborted requests", DRAFT
+            "spec_decode_aborted_num_accepted_tokens", "Draft tokens accepted in unanswered requests", DRAFT
         )
         self.acceptance_length = histogram(
             "spec_acceptance_length", "Tokens per verify step, bonus included; one a request", DRAFT, LENGTHS
@@ -109,9 +103,9 @@ class PoolMetrics:
 
     def backend_up(self, backend: str, up: bool) -> None:
         """Set the gauge of one backend; `backend` is its configured URL."""
-        self._metrics.backend_up.labels(
-            model=self._drafted["model"], pool=self._drafted["pool"], backend=backend
-        ).set(up)
+        self._metrics.backend_up.labels(model=self._drafted["model"], pool=self._drafted["pool"], backend=backend).set(
+            up
+        )
 
     def speculation(self, record: SpeculationRecord, *, exemplar: dict[str, str] | None = None) -> None:
         """Add the record of a request that was answered."""
@@ -127,7 +121,7 @@ class PoolMetrics:
             own.acceptance_rate.labels(**labels).observe(rate, exemplar)
 
     def aborted_speculation(self, record: SpeculationRecord) -> None:
-        """Add the record of a request whose client left: kept apart, for no client received it."""
+        """Add the record of an aborted or failed request: kept apart, for no client received it."""
         own, labels = self._metrics, self._drafted
         own.aborted_drafts.labels(**labels).inc(record.steps)
         own.aborted_draft_tokens.labels(**labels).inc(record.proposed)

@@ -131,9 +131,7 @@ class Answer:
         if not self.fake.knobs.drafted or mode == "off" or not self.generated:
             return None
         choices = self.n * self.prompts
-        details = [
-            spec_details(HISTOGRAMS[(len(self.fake.bodies) + k) % len(HISTOGRAMS)]) for k in range(choices)
-        ]
+        details = [spec_details(HISTOGRAMS[(len(self.fake.bodies) + k) % len(HISTOGRAMS)]) for k in range(choices)]
         result: dict[str, Any] = {}
         if self.body.get("return_spec_tokens_details"):
             result["spec_tokens_details"] = details if self.n > 1 else details[0]
@@ -206,9 +204,7 @@ class Answer:
                 yield "data: [DONE]\n\n"
                 return
         for index in range(self.n):
-            yield sse(
-                {**head, "choices": [self.choice(index, "", self.finish_reason(), delta=True)], "usage": None}
-            )
+            yield sse({**head, "choices": [self.choice(index, "", self.finish_reason(), delta=True)], "usage": None})
         if (sglext := self.sglext()) is not None:
             yield sse({**head, "choices": [], "usage": None, "sglext": sglext})
         if (self.body.get("stream_options") or {}).get("include_usage"):

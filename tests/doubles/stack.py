@@ -64,7 +64,7 @@ def running_stack(
     algorithms: dict[str, str] | None = None,
     **settings: Any,
 ) -> Iterator[Stack]:
-    """A gateway in front of `fakes` (pool name to backends); `algorithms` per pool, `specserve` by default."""
+    """A gateway in front of `fakes` (pool name to backends); a pool without an algorithm runs `specserve`."""
     fakes = fakes or {"default": [FakeSGLang()]}
     with ExitStack() as stack:
         pools = tuple(
