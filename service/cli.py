@@ -27,6 +27,7 @@ from service.cli_options import (
     Port,
     read_config,
 )
+from service.cli_reference import rewrite_file
 from service.cli_view import Announcement, preparing, print_methods, print_report
 from service.engine.inspection import inspect
 from service.engine.plan import EnginePlan, plan_engines, with_local_backends
@@ -141,6 +142,12 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] 
         typer.echo(orjson.dumps(known, option=orjson.OPT_INDENT_2))
     else:
         print_methods(known)
+
+
+@app.command(hidden=True)
+def reference(document: Annotated[Path, typer.Argument(help="Markdown file with markers")]) -> None:
+    """Rewrite the generated tables of a document."""
+    rewrite_file(document)
 
 
 def main() -> None:

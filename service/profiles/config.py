@@ -15,7 +15,7 @@ from service.settings import Section, Settings
 class Pool(Section):
     """One profile on one or more backends."""
 
-    name: str = Field("default", pattern=r"^[A-Za-z0-9_.-]{1,64}$")
+    name: str = Field("default", pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="unique in its model")
     profile: Profile = Profile()
     backends: tuple[str, ...] = Field(
         (), description="base URLs; none: `specserve serve` starts a local engine"
@@ -25,8 +25,8 @@ class Pool(Section):
 class Model(Section):
     """A public model name, its aliases and its pools; the first pool is the default one."""
 
-    name: str = Field("smollm2-135m-instruct", min_length=1)
-    aliases: tuple[str, ...] = ()
+    name: str = Field("smollm2-135m-instruct", min_length=1, description="the name that clients ask for")
+    aliases: tuple[str, ...] = Field((), description="further names")
     pools: tuple[Pool, ...] = Field((Pool(),), min_length=1)
 
     @model_validator(mode="after")
