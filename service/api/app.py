@@ -39,7 +39,7 @@ def create_app(config: Config, *, registry: CollectorRegistry | None = None) -> 
     gateway = Gateway(config, registry if registry is not None else CollectorRegistry())
     app = FastAPI(title="specserve", version=__version__, lifespan=_lifespan, telemetry=_NO_TELEMETRY)
     app.state.gateway = gateway
-    app.router.routes.extend(generate_routes(gateway))
+    app.router.routes[:0] = generate_routes(gateway)
     for router in (models_router, health_router, metrics_router):
         app.include_router(router)
     install_error_handlers(app)

@@ -30,7 +30,7 @@ async def run(config: Config) -> None:
     """Serve both ports until SIGINT or SIGTERM, then let open requests finish within `drain_timeout_s`.
 
     Meant for a uvloop loop in the main thread. The operations port runs in a thread with its own loop, so
-    that it answers while the API loop is busy. Raises OSError or SystemExit when a port is taken.
+    that it answers while the API loop is busy. Raises SystemExit, after a log line, when a port is taken.
     """
     configure(config.log_format, config.log_level)
     disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -42,11 +42,12 @@ async def run(config: Config) -> None:
     settings = config.gateway
     operations = _OpsThread(_server(create_ops_app(gateway), settings.host, settings.ops_port, drain_s=1))
     api = _server(app, settings.host, settings.port, drain_s=settings.drain_timeout_s)
+    sockets = [api.config.bind_socket()]
     operations.start()
     try:
         with _signals(gateway, api):
             gateway.log.info("listening", host=settings.host, port=settings.port, ops_port=settings.ops_port)
-            await api.serve()
+            await api.serve(sockets)
     finally:
         await asyncio.to_thread(operations.stop)
 
@@ -71,6 +72,7 @@ def _server(app: FastAPI, host: str, port: int, *, drain_s: float) -> _Server:
             access_log=False,
             log_level="warning",
             server_header=False,
+            proxy_headers=False,
             timeout_graceful_shutdown=max(round(drain_s), 1),
         )
     )
@@ -104,6 +106,8 @@ class _OpsThread:
         self._thread = threading.Thread(target=self._run, name="operations", daemon=True)
 
     def start(self) -> None:
+        """Take the port, here and now so that a taken one stops the start, and serve it."""
+        self._sockets = [self._server.config.bind_socket()]
         self._thread.start()
 
     def stop(self) -> None:
@@ -112,4 +116,4 @@ class _OpsThread:
         self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        uvloop.run(self._server.serve())
+        uvloop.run(self._server.serve(self._sockets))

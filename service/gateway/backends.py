@@ -7,6 +7,9 @@ from typing import Literal
 
 Health = Literal["unknown", "up", "down"]
 
+_IDLE_MISSES = 3
+_BUSY_MISSES = 12
+
 
 @dataclass(eq=False, slots=True)
 class Backend:
@@ -34,8 +37,13 @@ class Backend:
         """It refused a connection or said that it is not ready."""
         self.health, self.reason = "down", reason
 
-    def miss(self, reason: str, *, limit: int = 3) -> None:
-        """A health check got no answer in time; a busy engine does that, so only `limit` in a row count."""
+    def miss(self, reason: str) -> None:
+        """A health check got no answer in time.
+
+        A backend that was up may just be busy, with a long prefill for instance: several misses in a row count,
+        and many when it works on requests of ours, which have time limits of their own.
+        """
         self.misses += 1
+        limit = _BUSY_MISSES if self.in_flight else _IDLE_MISSES
         if self.misses >= limit or self.health != "up":
             self.mark_down(reason)

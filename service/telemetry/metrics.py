@@ -100,6 +100,8 @@ class PoolMetrics:
         self.cached_tokens = metrics.cached_tokens.labels(**own)
         self.completion_tokens = metrics.completion_tokens.labels(**own)
         self._estimate = SpeedupEstimate()
+        # Made at the first record: a pool that never speculated has no series, not zeros.
+        self._answered: _SpeculationSeries | None = None
 
     def backend_up(self, backend: str, up: bool) -> None:
         """Set the gauge of one backend; `backend` is its configured URL."""
@@ -109,16 +111,9 @@ class PoolMetrics:
 
     def speculation(self, record: SpeculationRecord, *, exemplar: dict[str, str] | None = None) -> None:
         """Add the record of a request that was answered."""
-        own, labels = self._metrics, self._drafted
-        own.drafts.labels(**labels).inc(record.steps)
-        own.draft_tokens.labels(**labels).inc(record.proposed)
-        own.accepted_tokens.labels(**labels).inc(record.accepted)
-        for position, accepted in enumerate(record.accepted_per_position()):
-            own.accepted_per_position.labels(**labels, position=str(position)).inc(accepted)
-        if (length := record.mean_acceptance_length) is not None:
-            own.acceptance_length.labels(**labels).observe(length, exemplar)
-        if (rate := record.acceptance_rate) is not None:
-            own.acceptance_rate.labels(**labels).observe(rate, exemplar)
+        if self._answered is None:
+            self._answered = _SpeculationSeries(self._metrics, self._drafted)
+        self._answered.add(record, exemplar)
 
     def aborted_speculation(self, record: SpeculationRecord) -> None:
         """Add the record of an aborted or failed request: kept apart, for no client received it."""
@@ -133,3 +128,34 @@ class PoolMetrics:
         estimate = self._estimate.add(seconds_per_token, drafted=drafted)
         if estimate is not None:
             self._metrics.speedup.labels(**self._drafted).set(estimate)
+
+
+class _SpeculationSeries:
+    """The series that answered requests add to, looked up once."""
+
+    def __init__(self, metrics: Metrics, labels: dict[str, str]) -> None:
+        self._drafts = metrics.drafts.labels(**labels)
+        self._draft_tokens = metrics.draft_tokens.labels(**labels)
+        self._accepted_tokens = metrics.accepted_tokens.labels(**labels)
+        self._length = metrics.acceptance_length.labels(**labels)
+        self._rate = metrics.acceptance_rate.labels(**labels)
+        self._per_position = metrics.accepted_per_position
+        self._labels = labels
+        self._positions: list[Counter] = []
+
+    def add(self, record: SpeculationRecord, exemplar: dict[str, str] | None) -> None:
+        self._drafts.inc(record.steps)
+        self._draft_tokens.inc(record.proposed)
+        self._accepted_tokens.inc(record.accepted)
+        for position, accepted in enumerate(record.accepted_per_position()):
+            self._position(position).inc(accepted)
+        if (length := record.mean_acceptance_length) is not None:
+            self._length.observe(length, exemplar)
+        if (rate := record.acceptance_rate) is not None:
+            self._rate.observe(rate, exemplar)
+
+    def _position(self, position: int) -> Counter:
+        while len(self._positions) <= position:
+            name = str(len(self._positions))
+            self._positions.append(self._per_position.labels(**self._labels, position=name))
+        return self._positions[position]

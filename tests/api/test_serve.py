@@ -48,11 +48,13 @@ def free_port() -> int:
 
 
 @contextmanager
-def process(backend: str, program: str = PROGRAM) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
+def process(
+    backend: str, program: str = PROGRAM, drain_s: float = 5
+) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
     """The service as a process, with the URLs of its two ports."""
     port, ops_port = free_port(), free_port()
     config = {
-        "gateway": {"port": port, "ops_port": ops_port, "drain_timeout_s": 5, "health_interval_s": 0.1},
+        "gateway": {"port": port, "ops_port": ops_port, "drain_timeout_s": drain_s, "health_interval_s": 0.1},
         "models": [{"name": "smol", "pools": [{"backends": [backend]}]}],
         "log_format": "json",
     }
@@ -110,3 +112,25 @@ def test_operations_answer_while_the_api_loop_is_blocked() -> None:
         assert httpx.get(f"{ops}/metrics", timeout=5).status_code == 200
         assert time.monotonic() - start < 1
         blocker.join()
+
+
+def test_a_stream_that_outlives_the_drain_is_aborted_upstream() -> None:
+    fake = FakeSGLang(delay=0.05, pieces=["x"] * 10_000)
+    with serving(fake.app) as backend, process(backend, drain_s=1) as (running, url, _):
+        body = {"model": "smol", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+        with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=20) as answer:
+            next(answer.iter_lines())
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(timeout=10) == 0
+        wait_until(lambda: not fake.running)
+        assert fake.aborts
+
+
+def test_a_taken_port_stops_the_start() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        for name in ("port", "ops_port"):
+            ports = {"port": free_port(), "ops_port": free_port(), name: taken.getsockname()[1]}
+            command = [sys.executable, "-c", PROGRAM, json.dumps({"gateway": ports})]
+            ended = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, timeout=30)
+            assert ended.returncode != 0
+            assert b"address already in use" in ended.stderr.lower()

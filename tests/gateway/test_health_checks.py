@@ -27,9 +27,13 @@ def test_readiness_comes_and_goes_with_the_backend() -> None:
 def test_one_slow_health_check_does_not_take_a_busy_backend_down() -> None:
     backend = Backend("http://x")
     backend.mark_up()
-    backend.miss("slow")
+    for _ in range(2):
+        backend.miss("slow")
+    assert backend.health == "up"
+    backend.in_flight = 1
     backend.miss("slow")
     assert backend.health == "up"
+    backend.in_flight = 0
     backend.miss("slow")
     assert backend.health == "down"
     backend.mark_up()
