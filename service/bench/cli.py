@@ -51,5 +51,22 @@ def lossless(
         raise typer.Exit(1)
 
 
+@app.command()
+def engine(
+    url: Url = None,
+    pool: Pool = None,
+    config_file: ConfigFile = None,
+    prompts: Prompts = DEFAULT_PROMPTS,
+    limit: Annotated[int, typer.Option(min=1, help="prompts of each category")] = 4,
+    out: Annotated[Path, typer.Option(help="folder for results and logs")] = Path("bench-out/engine"),
+    quick: Annotated[bool, typer.Option("--quick", help="two categories, short answers")] = False,
+) -> None:
+    """Speed side by side: our plain decode : unmodified SGLang, cost of verify passes, drafts by category."""
+    from service.bench import engine_cli
+
+    options = engine_cli.Options(prompts, limit, out, quick, _say)
+    asyncio.run(engine_cli.run(options, url=url, pool=pool, config_file=config_file))
+
+
 def _say(line: str) -> None:
     typer.echo(line, err=True)

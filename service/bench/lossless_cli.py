@@ -9,15 +9,14 @@ from typing import Any
 
 from service.bench.answers import AnswerFiles
 from service.bench.lossless import LosslessRun, Say
-from service.bench.models import prepared, truncated_draft
+from service.bench.models import base_profile, prepared, truncated_draft
 from service.bench.prompts import Prompt
 from service.bench.report import plot_bars, plots_missing, print_table, write_summary
 from service.bench.servers import Workshop
 from service.bench.variants import Variant, lossless_variants, url_variants
 from service.engine.store import ModelStore
 from service.errors import ConfigError
-from service.profiles.config import Config, load_config
-from service.profiles.schema import Profile
+from service.profiles.config import load_config
 
 COLUMNS = ("variant", "identical", "excused", "different", "proposed", "accepted", "seconds")
 
@@ -53,15 +52,6 @@ async def run(options: Options, *, url: str | None, pool: str | None, config_fil
         await suite.on_own_engines(workshop, base, _wanted(variants, options.wanted))
     _report(options, suite.summary())
     return suite.passed
-
-
-def base_profile(config: Config, pool: str | None) -> Profile:
-    """The profile of the named pool, or of the first one. Raises ConfigError for an unknown name."""
-    pools = [candidate for model in config.models for candidate in model.pools]
-    for candidate in pools:
-        if pool in (None, candidate.name):
-            return candidate.profile
-    raise ConfigError([f"--pool: there is no pool {pool!r}; known: {', '.join(p.name for p in pools)}"])
 
 
 def _wanted(variants: Sequence[Variant], parts: tuple[str, ...]) -> list[Variant]:

@@ -1,4 +1,4 @@
-"""Models that the benchmarks need beside the served one."""
+"""The profile and the models that a benchmark works with."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from service.engine.manifest import looks_intact, write
 from service.engine.store import ModelStore
 from service.engine.truncate import truncate
 from service.errors import ConfigError
+from service.profiles.config import Config
+from service.profiles.schema import Profile
 
 DROPPED_LAYERS = range(12, 16)
 """Of SmolLM2's 30 layers the four that its next token depends on least."""
@@ -38,3 +40,12 @@ def truncated_draft(target: Path, cache_dir: Path, dropped: range = DROPPED_LAYE
             truncate(target, draft, dropped)
             write(draft, f"{target.name} without layers {dropped.start} to {dropped.stop - 1}")
     return draft
+
+
+def base_profile(config: Config, pool: str | None) -> Profile:
+    """The profile of the named pool, or of the first one. Raises ConfigError for an unknown name."""
+    pools = [candidate for model in config.models for candidate in model.pools]
+    for candidate in pools:
+        if pool in (None, candidate.name):
+            return candidate.profile
+    raise ConfigError([f"--pool: there is no pool {pool!r}; known: {', '.join(p.name for p in pools)}"])
