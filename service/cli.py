@@ -59,9 +59,7 @@ def serve(
     cache_dir: CacheDir = None,
     log_level: LogLevel = None,
     log_format: LogFormat = None,
-    since: Annotated[
-        float | None, typer.Option(hidden=True, help="count seconds from this Unix time")
-    ] = None,
+    since: Annotated[float | None, typer.Option(hidden=True, help="count seconds from this Unix time")] = None,
     footprint: Annotated[list[Path] | None, typer.Option(hidden=True, help="report the size of this")] = None,
 ) -> None:
     """Start engines for all pools without backends, and the gateway before them; stop both with Ctrl-C."""

@@ -67,9 +67,7 @@ def combinations_table() -> str:
         f"| `{name}` | " + " | ".join(_verdict(name, sections) for sections in _COLUMNS.values()) + " |"
         for name in get_args(Algorithm)
     ]
-    return "\n".join(
-        ["| algorithm | " + " | ".join(_COLUMNS) + " |", "|---" * (len(_COLUMNS) + 1) + "|", *rows]
-    )
+    return "\n".join(["| algorithm | " + " | ".join(_COLUMNS) + " |", "|---" * (len(_COLUMNS) + 1) + "|", *rows])
 
 
 def rewrite(text: str) -> str:

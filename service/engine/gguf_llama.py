@@ -72,9 +72,7 @@ class GgufLlama:
         self._reader = GGUFReader(path)
         architecture = self.field("general.architecture")
         if architecture != "llama":
-            raise ValueError(
-                f"{path.name} holds a {architecture!r} model; only Llama models can be converted"
-            )
+            raise ValueError(f"{path.name} holds a {architecture!r} model; only Llama models can be converted")
 
     def field(self, key: str) -> Any:
         """The value of a metadata key, or None when the file lacks it."""

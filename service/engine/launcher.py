@@ -38,9 +38,7 @@ class EngineLauncher:
             ready_s, tail = await self._run_once()
             wait_s = backoff.after_crash(ready_s)
             if wait_s is None:
-                failed = (
-                    f"the engine of pool {self.plan.pool!r} failed to start {backoff.failed_starts} times"
-                )
+                failed = f"the engine of pool {self.plan.pool!r} failed to start {backoff.failed_starts} times"
                 raise EngineError(f"{failed}; its last line: {tail[-1] if tail else 'none'}")
             self._log.error("engine ended", restart_in_s=wait_s, was_ready_s=ready_s)
             await asyncio.sleep(wait_s)

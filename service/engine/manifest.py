@@ -20,9 +20,7 @@ def write(folder: Path, source: str) -> None:
 def looks_intact(folder: Path) -> bool:
     """Compare sizes and modification times only; takes microseconds."""
     listed = _load(folder)
-    return listed is not None and all(
-        _same_stat(folder / name, entry) for name, entry in listed["files"].items()
-    )
+    return listed is not None and all(_same_stat(folder / name, entry) for name, entry in listed["files"].items())
 
 
 def damaged_files(folder: Path) -> tuple[str, ...]:

@@ -82,9 +82,7 @@ def pool_ports(config: Config) -> dict[tuple[str, str], int]:
     return {(model, pool.name): port for model, pool, port in _local_pools(config)}
 
 
-def plan_command(
-    store: ModelStore, served_name: str, profile: Profile, port: int, host: str = HOST
-) -> EngineCommand:
+def plan_command(store: ModelStore, served_name: str, profile: Profile, port: int, host: str = HOST) -> EngineCommand:
     """The engine command with models as the store locates them. Prepares nothing."""
     draft = profile.speculation.draft_model
     return engine_command(
@@ -102,9 +100,7 @@ def shape_of(store: ModelStore, model: str | None) -> ModelShape | None:
     if model is None:
         return None
     try:
-        return model_shape(
-            json.loads((Path(store.location(model)) / "config.json").read_text(encoding="utf-8"))
-        )
+        return model_shape(json.loads((Path(store.location(model)) / "config.json").read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError):
         return None
 

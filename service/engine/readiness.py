@@ -35,9 +35,7 @@ async def _generates(session: aiohttp.ClientSession, model: str) -> bool:
     # No timeout: the first generation may compile, and a second probe beside it would only slow it down.
     timeout = aiohttp.ClientTimeout(total=None)
     try:
-        async with session.post(
-            "/v1/completions", json={"model": model, **_PROBE}, timeout=timeout
-        ) as response:
+        async with session.post("/v1/completions", json={"model": model, **_PROBE}, timeout=timeout) as response:
             return response.status == 200 and _has_token(await response.json())
     except (aiohttp.ClientError, ValueError):
         return False

@@ -54,10 +54,7 @@ def read_entries(path: Path) -> tuple[dict[str, Entry], int]:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))
     header.pop("__metadata__", None)
-    entries = {
-        name: Entry(item["dtype"], tuple(item["shape"]), *item["data_offsets"])
-        for name, item in header.items()
-    }
+    entries = {name: Entry(item["dtype"], tuple(item["shape"]), *item["data_offsets"]) for name, item in header.items()}
     return entries, 8 + length
 
 

