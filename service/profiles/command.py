@@ -134,9 +134,6 @@ def _cuda_args(profile: Profile) -> list[str]:
         args += ["--attention-backend", profile.runtime.attention_backend]
     if profile.kv.max_tokens is not None:
         args += ["--max-total-tokens", str(profile.kv.max_tokens)]
-    if profile.speculation.algorithm == "specserve":
-        # Drafts come from the tokens of the step before, which an overlapped step does not know yet.
-        args.append("--disable-overlap-schedule")
     return args
 
 

@@ -35,7 +35,11 @@ POSSIBLE: dict[str, Profile] = {
         speculation={"algorithm": "none"}, runtime={"attention_backend": "torch_native"}, kv={"page_size": 16}
     ),
     "bfloat16_kv": profile(kv={"dtype": "bfloat16"}),
-    "gpu": profile(target={"dtype": "bfloat16"}, runtime={"device": "cuda", "tp": 2}),
+    "gpu": profile(
+        target={"dtype": "bfloat16"},
+        speculation=with_draft("standalone", draft_tokens=4),
+        runtime={"device": "cuda", "tp": 2},
+    ),
     "gpu_plain_fp8": profile(
         target={"dtype": "bfloat16", "model": "org/model"},
         speculation={"algorithm": "none"},

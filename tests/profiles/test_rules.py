@@ -8,6 +8,7 @@ from service.profiles.schema import Profile
 from tests.profiles.profiles import POSSIBLE, profile, with_draft
 
 GPU = {"device": "cuda"}
+PLAIN = {"algorithm": "none"}
 SMOLLM2 = ModelShape(layers=30, kv_heads=3, head_dim=64, context_length=8192)
 FACTS = Facts(drafters=("none", "prompt_lookup"), memory_bytes=8 * 2**30, target=SMOLLM2)
 
@@ -40,7 +41,6 @@ IMPOSSIBLE: dict[str, tuple[Profile, str, str]] = {
         "yield 2 drafts",
     ),
     "cpu_pages": (profile(kv={"page_size": 16}), "kv.page_size", "page_size 1"),
-    "gpu_pages": (profile(kv={"page_size": 16}, runtime=GPU), "kv.page_size", "page_size 1"),
     "ngram_pages": (
         profile(speculation={"algorithm": "ngram"}, kv={"page_size": 16}, runtime=GPU),
         "kv.page_size",
@@ -51,15 +51,16 @@ IMPOSSIBLE: dict[str, tuple[Profile, str, str]] = {
         "kv.page_size",
         "fa3",
     ),
+    "specserve_on_gpu": (profile(runtime=GPU), "speculation.algorithm", "CPU engines only"),
     "unknown_drafter": (
         profile(speculation={"drafter": "oracle"}),
         "speculation.drafter",
         "none, prompt_lookup",
     ),
     "cpu_tp": (profile(runtime={"tp": 2}), "runtime.tp", "set tp 1"),
-    "gpu_threads": (profile(runtime={**GPU, "threads": 2}), "runtime.threads", "remove it"),
+    "gpu_threads": (profile(speculation=PLAIN, runtime={**GPU, "threads": 2}), "runtime.threads", "remove it"),
     "cpu_backend_on_gpu": (
-        profile(runtime={**GPU, "attention_backend": "specserve_cpu"}),
+        profile(speculation=PLAIN, runtime={**GPU, "attention_backend": "specserve_cpu"}),
         "runtime.attention_backend",
         "CPU only",
     ),
@@ -75,7 +76,7 @@ IMPOSSIBLE: dict[str, tuple[Profile, str, str]] = {
     ),
     "cpu_fp8": (profile(kv={"dtype": "fp8_e5m2"}), "kv.dtype", "needs a GPU"),
     "float32_kv": (
-        profile(target={"dtype": "bfloat16"}, kv={"dtype": "float32"}, runtime=GPU),
+        profile(speculation=PLAIN, target={"dtype": "bfloat16"}, kv={"dtype": "float32"}, runtime=GPU),
         "kv.dtype",
         "float32 model",
     ),
@@ -92,7 +93,7 @@ RISKY: dict[str, tuple[Profile, str]] = {
     "lossy_kv": (POSSIBLE["bfloat16_kv"], "kv.dtype"),
     "rounding": (POSSIBLE["gpu"], "target.dtype"),
     "cpu_bfloat16": (profile(target={"dtype": "bfloat16"}), "target.dtype"),
-    "gpu_float32": (profile(runtime=GPU), "target.dtype"),
+    "gpu_float32": (profile(speculation=PLAIN, runtime=GPU), "target.dtype"),
     "large_pool": (profile(kv={"max_tokens": 100_000}), "kv.max_tokens"),
     "small_pool": (profile(kv={"max_tokens": 4096}), "kv.max_tokens"),
     "unchecked": (POSSIBLE["extra"], "runtime.extra_args"),

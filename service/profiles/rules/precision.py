@@ -13,18 +13,14 @@ def kv_dtype_is_possible(case: Case) -> Iterator[Finding]:
     if case.on_cpu and dtype.startswith("fp8"):
         yield error("kv.dtype", f"{dtype} needs a GPU: set auto, or bfloat16")
     if dtype == "float32" and case.target.dtype != "float32":
-        yield error(
-            "kv.dtype", "SGLang keeps float32 KV only for a float32 model: set auto, or target.dtype float32"
-        )
+        yield error("kv.dtype", "SGLang keeps float32 KV only for a float32 model: set auto, or target.dtype float32")
 
 
 def kv_dtype_keeps_answers(case: Case) -> Iterator[Finding]:
     """A smaller KV type than the model's changes answers."""
     kv, target = case.kv.dtype, case.target.dtype
     if kv not in ("auto", "float32", target):
-        yield warning(
-            "kv.dtype", f"{kv} KV of a {target} model is lossy: measure it with `specserve bench quality`"
-        )
+        yield warning("kv.dtype", f"{kv} KV of a {target} model is lossy: measure it with `specserve bench quality`")
 
 
 def drafts_keep_answers(case: Case) -> Iterator[Finding]:
@@ -41,9 +37,7 @@ def dtype_suits_device(case: Case) -> Iterator[Finding]:
     """Types that work, but not well."""
     target = case.target.dtype
     if case.on_cpu and target != "float32":
-        yield warning(
-            "target.dtype", f"the CPU operators are made for float32; {target} is untested and slower"
-        )
+        yield warning("target.dtype", f"the CPU operators are made for float32; {target} is untested and slower")
     elif not case.on_cpu and target == "float32":
         yield warning("target.dtype", "float32 on a GPU is slow and large: bfloat16 is usual")
 

@@ -65,9 +65,7 @@ def context_fits(case: Case) -> Iterator[Finding]:
         yield error("target.context_length", f"the model knows {known} tokens: set at most that")
     length = wanted or known
     if length is not None and pool is not None and pool < length:
-        yield warning(
-            "kv.max_tokens", f"texts above {pool} tokens are refused, though the context is {length}"
-        )
+        yield warning("kv.max_tokens", f"texts above {pool} tokens are refused, though the context is {length}")
 
 
 def extra_args_do_not_override(case: Case) -> Iterator[Finding]:

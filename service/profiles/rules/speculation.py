@@ -39,9 +39,7 @@ def tree_can_be_filled(case: Case) -> Iterator[Finding]:
     field, topk = "speculation.draft_tokens", case.spec.topk
     steps, drafts = draft_steps(case.spec), case.spec.draft_tokens - 1
     if topk == 1 and steps != drafts:
-        yield error(
-            field, f"a chain of {steps} steps verifies {steps + 1} tokens: set {steps + 1}, or remove steps"
-        )
+        yield error(field, f"a chain of {steps} steps verifies {steps + 1} tokens: set {steps + 1}, or remove steps")
     elif tree_candidates(steps, topk) < drafts:
         yield error(
             field,
@@ -57,13 +55,18 @@ def trees_need_single_token_pages(case: Case) -> Iterator[Finding]:
         return
     if case.on_cpu:
         yield error(field, "speculation on a CPU needs page_size 1")
-    elif spec.algorithm == "specserve":
-        yield error(field, "algorithm specserve needs page_size 1")
     elif spec.algorithm == "ngram" and backend != "flashinfer":
         yield error(field, "ngram drafts a tree: set page_size 1, or attention_backend flashinfer")
     elif spec.topk > 1 and backend not in _PAGED_TREE_BACKENDS:
+        yield error(field, f"topk above 1 needs page_size 1, or attention_backend {', '.join(_PAGED_TREE_BACKENDS)}")
+
+
+def specserve_needs_the_cpu_backend(case: Case) -> Iterator[Finding]:
+    """Its ragged verify batches are read by our CPU attention only."""
+    if case.spec.algorithm == "specserve" and not case.on_cpu:
         yield error(
-            field, f"topk above 1 needs page_size 1, or attention_backend {', '.join(_PAGED_TREE_BACKENDS)}"
+            "speculation.algorithm",
+            "algorithm specserve runs on CPU engines only for now: on a GPU set ngram, standalone, eagle or eagle3",
         )
 
 
@@ -92,6 +95,7 @@ RULES: tuple[Rule, ...] = (
     tree_settings_belong_to_draft_models,
     tree_can_be_filled,
     trees_need_single_token_pages,
+    specserve_needs_the_cpu_backend,
     drafter_is_known,
     ngram_corpus_is_shared,
 )
