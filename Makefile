@@ -21,8 +21,9 @@ TORCH := $(call stamp,torch,$(REQS)/torch.txt)
 ENGINE := $(call stamp,engine,$(REQS)/cpu-engine.txt)
 PACKAGE := $(call stamp,package,pyproject.toml)
 DEV := $(call stamp,dev,$(REQS)/dev.txt)
+BENCH := $(call stamp,bench,$(REQS)/bench.txt)
 
-.PHONY: help serve engine-env dev-env test lint types format unit docs bench-engine clean
+.PHONY: help serve engine-env dev-env bench-env test lint types format unit docs bench-engine clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -50,7 +51,7 @@ format: dev-env ## rewrite the sources in the house style
 docs: engine-env ## rewrite the generated tables in README.md
 	@$(BIN)/specserve reference README.md
 
-bench-engine: engine-env ## compare engine configurations on this machine
+bench-engine: bench-env ## compare engine configurations on this machine
 	@$(BIN)/specserve bench engine $(ARGS)
 
 clean: ## remove the environment and all caches of the checkout
@@ -58,6 +59,7 @@ clean: ## remove the environment and all caches of the checkout
 
 engine-env: $(PACKAGE)
 dev-env: $(PACKAGE) $(DEV)
+bench-env: $(PACKAGE) $(BENCH)
 
 $(BIN)/python:
 	@for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
@@ -80,6 +82,11 @@ $(PACKAGE): $(ENGINE)
 	@echo "installing specserve"
 	@$(PIP) --no-deps --editable .
 	@$(call renew,package)
+
+$(BENCH): $(ENGINE)
+	@echo "installing plot tools"
+	@$(PIP) --no-deps -r $(REQS)/bench.txt
+	@$(call renew,bench)
 
 $(DEV): $(ENGINE)
 	@echo "installing test tools"
