@@ -38,6 +38,7 @@ class Ledger:
     status: int | None = None
     reason: str | None = None
     first_byte: float | None = None
+    ended: float | None = None
     overhead: float = 0.0
     closed: bool = False
     _mark: float | None = None
@@ -66,6 +67,7 @@ class Ledger:
         if self.closed:
             return
         self.outcome = outcome
+        self.ended = perf_counter()
         self.reason = f"{reason} ({self.reason})" if self.reason and self.reason != reason else reason
         self.status = self.status or status
 
@@ -74,7 +76,7 @@ class Ledger:
         if self.closed:
             return
         self.closed = True
-        ended = perf_counter()
+        ended = self.ended or perf_counter()
         if self.pool is None:
             self.metrics.unrouted(self.outcome)
         else:

@@ -19,6 +19,9 @@ _TYPES = {
 _LOCATION = re.compile(r"'loc': \('body', '([^']+)'")
 _MESSAGE = re.compile(r"'msg': (?:'([^']*)'|\"([^\"]*)\")")
 _FIRST_WORD = re.compile(r"[`'\"]?([A-Za-z_][A-Za-z0-9_.]*)")
+# SGLang's names of sampling parameters -> the request fields that set them.
+_FIELDS = {"max_new_tokens": ("max_completion_tokens", "max_tokens"), "sampling_seed": ("seed",)}
+_ASKED_TOO_MUCH = "Requested token count"
 _TOO_LONG = re.compile(
     r"(?:longer than|exceeds) the model's (?:maximum )?context|KV cache pool size",
     re.I,
@@ -79,7 +82,8 @@ def client_is_at_fault(error: dict[str, Any]) -> bool:
 def _name_field(error: dict[str, Any], fields: Container[str], prompt_field: str) -> None:
     message = error["message"]
     if _TOO_LONG.search(message):
-        error["param"] = error["param"] or prompt_field
+        budget = _field("max_new_tokens", fields) if message.startswith(_ASKED_TOO_MUCH) else None
+        error["param"] = error["param"] or budget or prompt_field
         error["code"] = "context_length_exceeded"
         return
     location = _LOCATION.search(message)
@@ -90,5 +94,10 @@ def _name_field(error: dict[str, Any], fields: Container[str], prompt_field: str
             error["message"] = f"`{location[1]}`: {reason[1] or reason[2]}"
         return
     word = _FIRST_WORD.match(message)
-    if error["param"] is None and word and word[1] in fields:
-        error["param"] = word[1]
+    if error["param"] is None and word:
+        error["param"] = _field(word[1], fields)
+
+
+def _field(name: str, fields: Container[str]) -> str | None:
+    """The request field behind a name in SGLang's message, None when the request has none such."""
+    return next((field for field in _FIELDS.get(name, (name,)) if field in fields), None)

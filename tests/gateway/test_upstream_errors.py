@@ -30,16 +30,17 @@ def sglang(message: str, code: int = 400) -> bytes:
         ),
         (
             "Requested token count exceeds the model's maximum context length of 8192 tokens.",
-            "messages",
+            "max_tokens",
             "context_length_exceeded",
         ),
         (VALIDATION, "temperature", None),
+        ("max_new_tokens must be at least 0, got -5.", "max_tokens", None),
         ("top_p must be in (0, 1], got 5.", "top_p", None),
         ("Something is wrong", None, None),
     ],
 )
 def test_the_field_at_fault_is_named(message: str, param: str | None, code: str | None) -> None:
-    error = upstream_error(400, sglang(message), fields={"top_p": 5}, prompt_field="messages")
+    error = upstream_error(400, sglang(message), fields={"top_p": 5, "max_tokens": -5}, prompt_field="messages")
     assert (error.status, error.type, error.param, error.code) == (400, "invalid_request_error", param, code)
 
 
