@@ -94,7 +94,7 @@ def test_errors_are_typed(client: openai.OpenAI, stack: Stack) -> None:
 
 
 def test_a_stream_that_breaks_raises_in_the_client() -> None:
-    with running_stack({"default": [FakeSGLang(die_after=2)]}) as stack:
+    with running_stack({"default": [FakeSGLang(die_after=2, delay=0.05)]}) as stack:
         client = openai.OpenAI(base_url=f"{stack.url}/v1", api_key="x", max_retries=0)
         with pytest.raises(openai.APIError, match="broke off"):
             for _ in client.chat.completions.create(model=MODEL, messages=MESSAGES, stream=True):
