@@ -61,7 +61,7 @@ def curl_line(url: str, config: Config) -> str:
     """One request that a shell can run."""
     key = "" if config.gateway.api_key is None else " -H 'Authorization: Bearer YOUR_KEY'"
     question = '{"role": "user", "content": "What is the capital of France?"}'
-    body = f'{{"model": "{config.models[0].name}", "messages": [{question}], "max_tokens": 32}}'
+    body = f'{{"model": "{config.models[0].name}", "messages": [{question}], "max_tokens": 32, "temperature": 0}}'
     return f"curl -s {url}/v1/chat/completions -H 'Content-Type: application/json'{key} -d '{body}'"
 
 

@@ -26,8 +26,12 @@ def members(group: int) -> tuple[int, ...]:
 
 
 async def end(group: int, grace_s: float) -> tuple[int, ...]:
-    """SIGTERM to the group, SIGKILL after `grace_s` seconds; returns the ids that even so did not go."""
-    _signal(group, signal.SIGTERM)
+    """SIGTERM to the leader, SIGKILL to all after `grace_s` seconds; returns the ids that even so did not go.
+
+    The leader ends the others itself; when it is gone already, they get the SIGTERM.
+    """
+    if not _signal_leader(group):
+        _signal(group, signal.SIGTERM)
     if not await _gone(group, grace_s):
         _signal(group, signal.SIGKILL)
         await _gone(group, _KILL_WAIT_S)
@@ -40,6 +44,16 @@ async def _gone(group: int, timeout_s: float) -> bool:
         if asyncio.get_running_loop().time() >= deadline:
             return False
         await asyncio.sleep(_POLL_S)
+    return True
+
+
+def _signal_leader(group: int) -> bool:
+    if _living_group(group) != group and Path("/proc/self/stat").exists():
+        return False
+    try:
+        os.kill(group, signal.SIGTERM)
+    except ProcessLookupError:
+        return False
     return True
 
 
