@@ -68,9 +68,9 @@ def plot_bars(
     axes.invert_yaxis()
     axes.set_xlabel(unit)
     axes.set_title(title)
-    axes.legend(loc="best")
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=120, bbox_inches="tight")
 
 
 def _cell(value: object) -> str:
