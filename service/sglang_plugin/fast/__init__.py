@@ -11,9 +11,7 @@ def install() -> None:
 
     load = "sglang.srt.model_executor.model_runner.ModelRunner.load_model"
     HookRegistry.register(load, prepare.after_load_model, HookType.AFTER)
-    HookRegistry.register(
-        "sglang.srt.layers.layernorm.RMSNorm.forward_native", norm.rms_norm_native, HookType.AROUND
-    )
+    HookRegistry.register("sglang.srt.layers.layernorm.RMSNorm.forward_native", norm.rms_norm_native, HookType.AROUND)
     HookRegistry.register(
         "sglang.srt.layers.rotary_embedding.base.RotaryEmbedding.forward_native",
         rope.rope_native,

@@ -1,7 +1,7 @@
 """A whole Llama-like decoder as about eighteen torch calls a layer, on packed float32 weights.
 
-Knows nothing of SGLang: attention comes as a function. Written for a few tokens at a time, where the cost of a
-step is that of reading the weights once plus that of every Python call; large prompts take the same path.
+Knows nothing of SGLang: attention comes as a function. Written for a few tokens at a time, where a step costs
+one reading of the weights plus every Python call; large prompts take the same path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from service.sglang_plugin.fast.onednn import PackedWeight, linear_add_kernel, l
 from service.sglang_plugin.fast.rope import Rotation
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(query [tokens, heads * dim], key, value [tokens, kv_heads, dim]) -> [tokens, heads * dim]; may keep key and value."""
+"""(query [tokens, heads * dim], key, value [tokens, kv_heads, dim]) -> [tokens, heads * dim]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class DecoderLayer:
     dim: int
 
     def forward(self, x: Tensor, tokens: int, rotation: Rotation, attend: Attention) -> Tensor:
-        """x [rows, hidden] -> the same shape, new. Only the first `tokens` rows are real, the others are padding."""
+        """x [rows, hidden] -> the same shape, new. The rows after the first `tokens` are padding."""
         matmul, matmul_add = linear_kernel(), linear_add_kernel()
         qkv = matmul(self.input_norm(x), self.qkv.weight.tensor, self.qkv.bias, "none", [], "")
         rotated_heads = self.heads + self.kv_heads
@@ -72,7 +72,7 @@ class DecoderLayer:
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """All layers, the last norm and the table of rotation angles (SGLang's `cos_sin_cache`, read anew each time)."""
+    """All layers, the last norm, and a reader of the rotation table (SGLang's `cos_sin_cache`, which may grow)."""
 
     layers: tuple[DecoderLayer, ...]
     final_norm: Norm

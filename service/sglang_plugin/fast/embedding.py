@@ -15,7 +15,7 @@ from service.sglang_plugin.fast.onednn import BlockedRows, linear
 class PackedEmbeddingMethod(UnquantizedEmbeddingMethod):
     """Method of an output head, tied to the embedding or not.
 
-    The table is packed for the matrix product. When it is also read by rows (a tied embedding), the rows are read
+    The table is packed for the matrix product. When it is also read by rows (a tied embedding), the rows come
     from the packed memory; if oneDNN's layout cannot be read, the table stays plain and the head is slower.
     """
 
@@ -38,7 +38,7 @@ class PackedEmbeddingMethod(UnquantizedEmbeddingMethod):
         unpack_layer(layer)
 
     def apply(self, layer: torch.nn.Module, x: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Logits [rows, vocabulary]; SGLang's logits processor calls this because the class is not one of its own."""
+        """Logits [rows, vocabulary]. SGLang's logits processor calls this, as the class is not one of its own."""
         packed = packed_weight(layer)
         if packed is None:
             return super().apply(layer, x.to(layer.weight.dtype), bias)

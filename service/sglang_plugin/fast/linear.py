@@ -14,15 +14,16 @@ from service.sglang_plugin.fast.onednn import PackedWeight, linear
 
 def packed_weight(layer: torch.nn.Module) -> PackedWeight | None:
     """The packed weight of a layer, or None while its plain weight is in place."""
-    return layer.__dict__.get("specserve_packed")
+    packed: PackedWeight | None = layer.__dict__.get("specserve_packed")
+    return packed
 
 
 def pack_layer(layer: torch.nn.Module) -> PackedWeight:
     """Pack `layer.weight` and release its storage. Mutates the layer; packing again replaces the packed weight.
 
-    The parameter keeps its shape, dtype and loader, but every element reads as NaN from one shared cell: a reader
-    that was overlooked gives loud nonsense, and a writer fails in torch ("unsupported operation: ... single memory
-    location"), until `unpack_layer` restores it.
+    The parameter keeps its shape, dtype and loader, but every element reads as NaN from one shared cell: an
+    overlooked reader gets loud nonsense, and a writer fails in torch ("unsupported operation: more than one
+    element of the written-to tensor refers to a single memory location"), until `unpack_layer` restores it.
     """
     weight = layer.weight
     fresh = PackedWeight.pack(weight.data)
@@ -59,9 +60,7 @@ class PackedLinearMethod(UnquantizedLinearMethod):
             return super().apply(layer, x, bias)
         return linear(x, packed, bias)
 
-    def apply_into(
-        self, layer: torch.nn.Module, x: Tensor, output: Tensor, bias: Tensor | None = None
-    ) -> Tensor:
+    def apply_into(self, layer: torch.nn.Module, x: Tensor, output: Tensor, bias: Tensor | None = None) -> Tensor:
         return output.copy_(self.apply(layer, x, bias))
 
     def apply_with_addend(

@@ -15,15 +15,17 @@ from service.sglang_plugin.fast.decoder import Attention, Decoder, DecoderLayer,
 from service.sglang_plugin.fast.linear import packed_weight
 from service.sglang_plugin.fast.onednn import PackedWeight
 
-FAMILIES: tuple[tuple[type, type, type, type], ...] = (
+Family = tuple[Any, Any, Any, Any]
+"""Exact classes (subclasses may compute something else): model, layer, attention, feed-forward."""
+
+FAMILIES: tuple[Family, ...] = (
     (llama.LlamaModel, llama.LlamaDecoderLayer, llama.LlamaAttention, llama.LlamaMLP),
     (qwen2.Qwen2Model, qwen2.Qwen2DecoderLayer, qwen2.Qwen2Attention, qwen2.Qwen2MLP),
 )
-"""Exact classes (subclasses may compute something else): model, layer, attention, feed-forward."""
 
 
 class FastForward:
-    """The replaced `forward` of a LlamaModel: same arguments, same results, no sharing of SGLang's residual stream."""
+    """The replaced `forward` of a LlamaModel: same arguments and results, without SGLang's residual stream."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -92,7 +94,7 @@ def _linear(module: Any) -> Linear:
 
 
 def refusal(model: Any) -> str | None:
-    """Why the decoder of a model must stay SGLang's own, or None. Called once, after the weights are loaded."""
+    """Why the decoder of a model must stay SGLang's own, or None. Called once, after loading."""
     family = next((f for f in FAMILIES if type(model) is f[0]), None)
     if family is None:
         return f"{type(model).__name__} is not a known Llama-like model"
@@ -107,7 +109,7 @@ def refusal(model: Any) -> str | None:
     return _norm_refusal(model.norm)
 
 
-def _layer_refusal(layer: Any, family: tuple[type, type, type, type]) -> str | None:
+def _layer_refusal(layer: Any, family: Family) -> str | None:
     if type(layer) is not family[1]:
         return f"{type(layer).__name__} is not {family[1].__name__}"
     attention, mlp = layer.self_attn, layer.mlp

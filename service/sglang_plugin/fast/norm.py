@@ -1,4 +1,4 @@
-"""RMSNorm in float32 as five small operators, where SGLang's portable path needs eight and torch's own six."""
+"""RMSNorm in float32 as five small operators, where torch's own needs six and SGLang's portable path eight."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: Tensor) -> Tensor:
-    """x / sqrt(mean(x^2) + eps) * weight over the last dimension. `eps` is a float32 tensor of one element."""
+    """x / sqrt(mean(x^2) + eps) * weight over the last dimension; `eps` is a float32 tensor of one element."""
     norm = torch.linalg.vector_norm(x, 2, -1, True)
     return x * torch.rsqrt(torch.addcmul(eps, norm, norm, value=1.0 / x.shape[-1])) * weight
 
@@ -23,7 +23,7 @@ def rms_norm_native(
     post_residual_addition: Tensor | None = None,
     quant_linear: Any = None,
 ) -> Any:
-    """AROUND hook of `RMSNorm.forward_native`: float32 in, float32 out; everything else goes to SGLang's own code."""
+    """AROUND hook of `RMSNorm.forward_native`: all float32 is computed here, the rest by SGLang's own code."""
     if not _is_plain(module, x, residual, quant_linear):
         return original(module, x, residual, post_residual_addition, quant_linear)
     if residual is not None:

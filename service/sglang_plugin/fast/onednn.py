@@ -1,4 +1,4 @@
-"""oneDNN linear layers on pre-packed float32 weights: the operators of `torch.ops.mkldnn`, and nothing of SGLang."""
+"""oneDNN linear layers on pre-packed float32 weights: operators of `torch.ops.mkldnn`, nothing of SGLang."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ BATCH_HINT = 16
 """Rows that oneDNN lays a weight out for. Measured best for 1 to 16 rows, and no worse than others at 512."""
 
 MIN_ROWS = 4
-"""Fewer rows are padded to this many: oneDNN's kernels for 1 and 2 rows are slower, and the one for a single row
-sums in another order, so that a token decoded alone would differ in its last bits from the same token verified."""
+"""Fewer rows are padded to this many. oneDNN's kernels for 1 and 2 rows are slower, and the one for a single row
+sums in another order: a token decoded alone would differ in its last bits from the same token verified."""
 
 OPERATORS = ("_reorder_linear_weight", "_linear_pointwise", "_nbytes", "data_ptr")
 
@@ -31,7 +31,7 @@ def unavailable_reason() -> str | None:
 
 @dataclass(slots=True)
 class PackedWeight:
-    """One weight [outputs, inputs] in oneDNN's blocked layout. `tensor` is replaced when weights are reloaded."""
+    """A weight [outputs, inputs] in oneDNN's blocked layout; `tensor` is replaced when weights are reloaded."""
 
     tensor: Tensor
     outputs: int
@@ -39,11 +39,9 @@ class PackedWeight:
 
     @classmethod
     def pack(cls, weight: Tensor) -> PackedWeight:
-        """Copy a dense float32 weight into the packed layout. Raises ValueError for another dtype or device."""
+        """Copy a dense float32 weight into the packed layout. Raises ValueError for other dtypes or devices."""
         if weight.dtype != torch.float32 or weight.device.type != "cpu" or weight.dim() != 2:
-            raise ValueError(
-                f"only float32 matrices on the CPU are packed, not {weight.dtype} on {weight.device}"
-            )
+            raise ValueError(f"only float32 matrices on the CPU are packed, not {weight.dtype} on {weight.device}")
         packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), BATCH_HINT)
         return cls(packed, weight.shape[0], weight.shape[1])
 
@@ -60,16 +58,15 @@ class PackedWeight:
 class BlockedRows:
     """Rows of a packed weight, read in place: oneDNN stores blocks of `width` outputs as [inputs, width].
 
-    The layout is private to oneDNN, therefore `find` compares every row with the dense weight before it answers.
+    The layout is private to oneDNN, therefore `find` compares every row with the dense weight first. `owner` keeps
+    the memory under `blocks` alive.
     """
 
     blocks: Tensor
-    owner: PackedWeight
+    owner: Tensor
 
     @classmethod
-    def find(
-        cls, packed: PackedWeight, widths: tuple[int, ...] = (64, 48, 32, 24, 16, 8)
-    ) -> BlockedRows | None:
+    def find(cls, packed: PackedWeight, widths: tuple[int, ...] = (64, 48, 32, 24, 16, 8)) -> BlockedRows | None:
         size = int(torch.ops.mkldnn._nbytes(packed.tensor))
         address = int(torch.ops.mkldnn.data_ptr(packed.tensor))
         memory = torch.frombuffer((ctypes.c_char * size).from_address(address), dtype=torch.float32)
@@ -79,7 +76,7 @@ class BlockedRows:
             if count * width * packed.inputs > memory.numel():
                 continue
             blocks = memory[: count * width * packed.inputs].view(count, packed.inputs, width)
-            candidate = cls(blocks, packed)
+            candidate = cls(blocks, packed.tensor)
             if candidate._equals(dense):
                 return candidate
         return None

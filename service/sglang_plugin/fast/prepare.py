@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 def after_load_model(result: Any, runner: Any) -> None:
-    """AFTER hook of `ModelRunner.load_model` (target and draft models). Mutates `runner.model`; logs each decision."""
+    """AFTER hook of `ModelRunner.load_model`, of targets and drafts. Mutates `runner.model`; logs each decision."""
     del result
     reason = unavailable_reason() or _runner_refusal(runner)
     if reason is not None:
@@ -42,7 +42,7 @@ def _runner_refusal(runner: Any) -> str | None:
 
 
 def _head_is_shared(args: Any) -> bool:
-    """Whether a draft model takes over the target's embedding and head as plain tensors (EAGLE and its kin)."""
+    """Whether a draft model takes the target's embedding and head as plain tensors (EAGLE and its kin)."""
     return str(args.speculative_algorithm or "NONE").upper() not in (
         "NONE",
         "NGRAM",
@@ -88,8 +88,8 @@ def pack_head(model: Any, shared_elsewhere: bool) -> str:
 
 
 def replace_decoder(model: Any) -> None:
-    """Give `model.model` the fast `forward` if every layer is understood. Mutates the model; logs the decision."""
-    inner = getattr(model, "model", None)
+    """Give `model.model` the fast `forward` if every layer is understood. Mutates it; logs the decision."""
+    inner: Any = getattr(model, "model", None)
     reason = "there is no inner model" if inner is None else llama.refusal(inner)
     if reason is not None:
         logger.info("decoder: SGLang's own (%s)", reason)

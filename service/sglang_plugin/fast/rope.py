@@ -37,7 +37,7 @@ def rope_native(
     offsets: Tensor | None = None,
     fused_set_kv_buffer_arg: Any = None,
 ) -> Any:
-    """AROUND hook of `RotaryEmbedding.forward_native`: float32, Neox style, whole heads; else SGLang's own code."""
+    """AROUND hook of `RotaryEmbedding.forward_native`: float32, Neox style, whole heads, or SGLang's own code."""
     if not _is_plain(module, query, key, fused_set_kv_buffer_arg):
         return original(module, positions, query, key, offsets, fused_set_kv_buffer_arg)
     if offsets is not None:

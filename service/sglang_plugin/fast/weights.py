@@ -1,4 +1,4 @@
-"""Readers and writers of a model's weights see plain tensors: packed layers are restored for the call's duration."""
+"""Readers and writers of a model's weights see plain tensors: packed layers are restored for that call."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ TARGETS = (
     EXPORTER + "send_weights_to_remote_instance",
     "sglang.srt.model_executor.model_runner.ModelRunner.check_weights",
 )
-"""Disk updates and update sessions need no hook: SGLang restores and post-processes the layers by their method."""
+"""Updates from disk and update sessions need no hook: SGLang restores and packs each layer by its method."""
 
 
 def with_plain_weights(original: Callable[..., Any], owner: Any, *args: Any, **kwargs: Any) -> Any:
-    """AROUND hook: unpack, call, pack again, also after an error. Blocks for both copies; not called while serving."""
+    """AROUND hook: unpack, call, pack again, also after an error. Blocks while the weights are copied twice."""
     model = owner.get_model() if hasattr(owner, "get_model") else owner.model
     packed = [module for module in model.modules() if packed_weight(module) is not None]
     for module in packed:
