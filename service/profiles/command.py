@@ -13,6 +13,8 @@ from service.profiles.schema import Profile
 from service.profiles.speculation_args import draft_attention_args, speculation_args
 
 CPU_ATTENTION_BACKEND = "specserve_cpu"
+CPU_PREFILL_TOKENS = 512
+"""A piece of a prompt takes about a second at most, so that aborts and other requests' tokens get in between."""
 CPU_KV_TOKENS = 32768
 HOST = "127.0.0.1"
 
@@ -73,7 +75,9 @@ def engine_command(
     argv += speculation_args(profile.speculation, draft.path if draft else None)
     argv += draft_attention_args(profile.speculation, CPU_ATTENTION_BACKEND) if cpu else []
     argv += profile.runtime.extra_args
-    env = {"SGLANG_LOGGING_CONFIG_PATH": str(_LOGGING), **_plugin_environment(profile)}
+    # By default every /health generates a token, which takes an idle engine over a second.
+    env = {"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "false", "SGLANG_LOGGING_CONFIG_PATH": str(_LOGGING)}
+    env |= _plugin_environment(profile)
     if cpu:
         env |= _cpu_environment() | cpu_thread_environment(profile.runtime.threads)
     if target.offline and (draft is None or draft.offline):
@@ -98,7 +102,9 @@ def _server_args(profile: Profile, target: ModelSource) -> list[str]:
     args = ["--model-path", target.path]
     args += ["--device", runtime.device, "--dtype", profile.target.dtype]
     args += ["--max-running-requests", str(runtime.max_running_requests)]
-    args += ["--chunked-prefill-size", str(runtime.chunked_prefill_tokens), "--page-size", str(kv.page_size)]
+    args += ["--page-size", str(kv.page_size)]
+    if chunk := runtime.chunked_prefill_tokens or (CPU_PREFILL_TOKENS if runtime.device == "cpu" else None):
+        args += ["--chunked-prefill-size", str(chunk)]
     args += ["--grammar-backend", "xgrammar", "--enable-metrics", "--enable-cache-report", "--sleep-on-idle"]
     args += ["--log-level", "info", "--log-level-http", "warning"]
     if profile.target.context_length is not None:

@@ -17,9 +17,7 @@ class Pool(Section):
 
     name: str = Field("default", pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="unique in its model")
     profile: Profile = Profile()
-    backends: tuple[str, ...] = Field(
-        (), description="base URLs; none: `specserve serve` starts a local engine"
-    )
+    backends: tuple[str, ...] = Field((), description="base URLs; none: `specserve serve` starts a local engine")
 
 
 class Model(Section):

@@ -17,9 +17,7 @@ class Target(Section):
 
     model: str = Field("smollm2-135m-instruct", description="store name, local folder, or hub name")
     context_length: int | None = Field(None, gt=0, description="tokens; none: the model's own")
-    dtype: Literal["float32", "bfloat16", "float16"] = Field(
-        "float32", description="of weights and activations"
-    )
+    dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of weights and activations")
     tool_call_parser: str | None = Field(
         "auto", description="SGLang parser of tool calls; auto: the model's own; null: tool calls stay text"
     )
@@ -32,9 +30,7 @@ class Speculation(Section):
     algorithm: Algorithm = Field("specserve", description="specserve: our own, controlled per request")
     drafter: str = Field("prompt_lookup", description="registered drafter; algorithm `specserve` only")
     draft_model: str | None = Field(None, description="draft model; `standalone`, `eagle`, `eagle3` only")
-    draft_tokens: int = Field(
-        8, ge=2, le=64, description="nodes verified in one step, the last token included"
-    )
+    draft_tokens: int = Field(12, ge=2, le=64, description="nodes verified in one step, the last token included")
     topk: int = Field(1, ge=1, description="branches per draft step; `standalone`, `eagle`, `eagle3` only")
     steps: int | None = Field(None, ge=1, description="draft steps; `standalone`, `eagle`, `eagle3` only")
 
@@ -59,8 +55,8 @@ class Runtime(Section):
     tp: int = Field(1, ge=1, description="tensor-parallel processes")
     threads: int | None = Field(None, ge=1, description="CPU threads; none: all cores")
     max_running_requests: int = Field(16, ge=1, description="requests in one batch; more wait in the queue")
-    chunked_prefill_tokens: int = Field(
-        2048, ge=64, description="longest piece of a prompt in one step, tokens"
+    chunked_prefill_tokens: int | None = Field(
+        None, ge=64, description="longest piece of a prompt in one step, tokens; none: 512 on a CPU, SGLang's on a GPU"
     )
     attention_backend: str | None = Field(None, description="none: the best for the device")
     extra_args: tuple[str, ...] = Field((), description="appended to the engine's command as they stand")

@@ -37,7 +37,11 @@ class Service:
     def running(self) -> int:
         """Requests that SGLang has, running or waiting, by its own account."""
         load = httpx.get(f"{self.engine}/v1/loads", timeout=10).json()
-        return sum(rank["num_running_reqs"] + rank["num_waiting_reqs"] for rank in load["loads"])
+        # A request in the middle of a chunked prefill is neither running nor waiting, but its tokens are.
+        return sum(
+            rank["num_running_reqs"] + rank["num_waiting_reqs"] + (rank["num_waiting_uncached_tokens"] > 0)
+            for rank in load["loads"]
+        )
 
     def samples(self) -> dict[str, float]:
         """`/metrics` as a mapping from `name{labels}` to value."""
@@ -90,7 +94,9 @@ def running_service(log: Path, **environment: str) -> Iterator[Service]:
             family = psutil.Process(process.pid).children(recursive=True)
             process.send_signal(signal.SIGTERM)
             process.wait(60)
-            assert not [child for child in family if child.is_running()], "the service left processes behind"
+            _, alive = psutil.wait_procs(family, timeout=5)
+            left = [child for child in alive if child.status() != psutil.STATUS_ZOMBIE]
+            assert not left, f"the service left processes behind: {left}"
         finally:
             if process.poll() is None:
                 for child in psutil.Process(process.pid).children(recursive=True):
