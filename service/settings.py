@@ -37,13 +37,9 @@ class GatewaySettings(Section):
     health_interval_s: float = Field(2.0, gt=0, description="between two health checks of a backend, seconds")
     health_timeout_s: float = Field(5.0, gt=0, description="one health check, seconds; SGLang's takes over 1")
     health_path: str = Field("/health", pattern="^/", description="path of a backend's health check")
-    abort_grace_s: float = Field(
-        0.8, ge=0, le=10, description="waiting for an aborted request's last figures, seconds"
-    )
+    abort_grace_s: float = Field(0.8, ge=0, le=10, description="waiting for an aborted request's last figures, seconds")
     connect_timeout_s: float = Field(5.0, gt=0, description="opening a connection to a backend, seconds")
-    first_byte_timeout_s: float = Field(
-        600.0, gt=0, description="waiting for a backend's first byte, seconds"
-    )
+    first_byte_timeout_s: float = Field(600.0, gt=0, description="waiting for a backend's first byte, seconds")
     idle_timeout_s: float = Field(120.0, gt=0, description="longest silence inside a stream, seconds")
     body_timeout_s: float = Field(30.0, gt=0, description="reading the client's body, seconds")
     drain_timeout_s: float = Field(30.0, ge=0, description="finishing open requests at shutdown, seconds")
@@ -55,22 +51,14 @@ class EngineSettings(Section):
     """The launcher of local engines."""
 
     first_port: int = Field(30000, ge=1, le=65535, description="port of the first pool; the next ones follow")
-    ready_timeout_s: float = Field(
-        600.0, gt=0, description="from start to the first generated token, seconds"
-    )
-    stop_grace_s: float = Field(
-        10.0, gt=0, description="between SIGTERM and SIGKILL of the process group, seconds"
-    )
-    restart_backoff_s: float = Field(
-        1.0, gt=0, description="first wait before a restart after a crash, seconds"
-    )
+    ready_timeout_s: float = Field(600.0, gt=0, description="from start to the first generated token, seconds")
+    stop_grace_s: float = Field(10.0, gt=0, description="between SIGTERM and SIGKILL of the process group, seconds")
+    restart_backoff_s: float = Field(1.0, gt=0, description="first wait before a restart after a crash, seconds")
     restart_backoff_max_s: float = Field(60.0, gt=0, description="longest wait before a restart, seconds")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "warning", description="least level of engine lines that reach the log"
     )
-    max_restarts: int = Field(
-        10, ge=0, description="crashes in a row without a ready engine before giving up"
-    )
+    max_restarts: int = Field(10, ge=0, description="crashes in a row without a ready engine before giving up")
 
 
 class Settings(BaseSettings):
@@ -87,15 +75,11 @@ class Settings(BaseSettings):
     gateway: GatewaySettings = GatewaySettings()
     engine: EngineSettings = EngineSettings()
     cache_dir: Path = Field(
-        default_factory=lambda: (
-            Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specserve"
-        ),
+        default_factory=lambda: Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specserve",
         description="prepared models; default specserve in $XDG_CACHE_HOME or ~/.cache",
     )
     log_format: Literal["console", "json"] = Field("console", description="console or json lines")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="least level that is logged"
-    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least level that is logged")
 
     @classmethod
     def settings_customise_sources(
