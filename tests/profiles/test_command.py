@@ -32,7 +32,7 @@ def test_default_profile_runs_our_algorithm_on_our_operators() -> None:
     assert built.argv[:3] == (sys.executable, "-m", "sglang.launch_server")
     assert value(built.argv, "--attention-backend") == "specserve_cpu"
     assert value(built.argv, "--speculative-algorithm") == "SPECSERVE"
-    assert value(built.argv, "--speculative-num-draft-tokens") == "8"
+    assert value(built.argv, "--speculative-num-draft-tokens") == "12"
     assert value(built.argv, "--host") == "127.0.0.1"
     assert env["SPECSERVE_DRAFTER"] == "prompt_lookup"
     assert env["SGLANG_USE_CPU_ENGINE"] == "1"
