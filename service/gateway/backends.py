@@ -23,6 +23,8 @@ class Backend:
     reason: str = "not checked yet"
     in_flight: int = 0
     misses: int = 0
+    away: bool = False
+    """Down because nothing accepted a connection: trying it costs nothing and shows when it is back."""
 
     @property
     def usable(self) -> bool:
@@ -31,11 +33,11 @@ class Backend:
 
     def mark_up(self) -> None:
         """A health check passed."""
-        self.health, self.reason, self.misses = "up", "", 0
+        self.health, self.reason, self.misses, self.away = "up", "", 0, False
 
-    def mark_down(self, reason: str) -> None:
-        """It refused a connection or said that it is not ready."""
-        self.health, self.reason = "down", reason
+    def mark_down(self, reason: str, *, away: bool = False) -> None:
+        """It refused a connection (`away`) or said that it is not ready."""
+        self.health, self.reason, self.away = "down", reason, away
 
     def miss(self, reason: str) -> None:
         """A health check got no answer in time.

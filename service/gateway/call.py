@@ -104,7 +104,7 @@ class Call:
                 return exchange, await self._attempt(exchange, guard, headers)
             except UnreachableError as unreachable:
                 self.ledger.reason = str(unreachable)
-                backend.mark_down(str(unreachable))
+                backend.mark_down(str(unreachable), away=True)
                 exchange.close()
             except (BrokenError, aiohttp.ClientError, OSError) as failure:
                 self.ledger.reason = str(failure) or type(failure).__name__

@@ -45,7 +45,7 @@ async def check(backend: Backend, upstream: Upstream, timeout_s: float) -> None:
     except TimeoutError:
         backend.miss(f"no answer to the health check in {timeout_s:g} s")
     except (aiohttp.ClientError, OSError) as error:
-        backend.mark_down(str(error) or type(error).__name__)
+        backend.mark_down(str(error) or type(error).__name__, away=True)
     else:
         if status < 400:
             backend.mark_up()

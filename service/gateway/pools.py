@@ -39,8 +39,10 @@ class ServedPool:
         return spec.steps if spec.steps is not None else spec.draft_tokens - 1
 
     def order(self) -> list[Backend]:
-        """Usable backends, the one to try first in front; empty when there is none."""
+        """Backends worth a try, the first one in front; empty when there is none."""
         usable = [backend for backend in self.backends if backend.usable]
+        # With none usable, those that were away are tried: one that just came back need not wait for its check.
+        usable = usable or [backend for backend in self.backends if backend.away]
         return [usable[index] for index in self.policy.order(usable)] if usable else []
 
 

@@ -45,3 +45,13 @@ def test_a_backend_that_never_answered_is_down_at_the_first_miss() -> None:
     assert backend.usable
     backend.miss("slow")
     assert not backend.usable
+
+
+def test_a_backend_that_was_away_is_tried_before_its_next_health_check() -> None:
+    with running_stack(health_interval_s=3600) as stack:
+        backend = next(stack.gateway.catalog.backends())[1]
+        wait_until(lambda: backend.health == "up")
+        backend.mark_down("refused", away=True)
+        assert stack.chat().status_code == 200
+        backend.mark_down("not ready")
+        assert stack.chat().status_code == 503
