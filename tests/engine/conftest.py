@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,9 @@ SMALL = Profile(
     # Short pieces, so that ordinary test prompts are prefilled in several.
     runtime=Runtime(chunked_prefill_tokens=256, max_running_requests=16),
 )
+
+
+Logits = Callable[[list[int], list[int]], Any]
 
 
 def profile(**speculation: object) -> Profile:
@@ -56,6 +60,21 @@ def plain_ids(host: EngineHost) -> list[list[int]]:
     for start in range(0, len(VARIED), 4):
         answers += engine.chats(VARIED[start : start + 4], ["off"], max_tokens=64)
     return [ids(answer) for answer in answers]
+
+
+@pytest.fixture(scope="session")
+def reference_logits(host: EngineHost) -> Logits:
+    """transformers' logits behind a prompt and each token of an answer but the last: float [answer, vocabulary]."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(host.target, dtype=torch.float32)
+
+    def logits(prompt: list[int], answer: list[int]) -> Any:
+        with torch.no_grad():
+            return model(torch.tensor([prompt + answer])).logits[0, len(prompt) - 1 : -1]
+
+    return logits
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine.conftest import Logits
 from tests.engine.host import Engine, details, ids
 from tests.engine.texts import CODE, REPEAT, STORY
 
@@ -57,12 +58,32 @@ def test_later_tokens_are_drawn_too(specserve: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    "penalty", [{"frequency_penalty": 0.7}, {"presence_penalty": 0.7}, {"repetition_penalty": 1.2}], ids=str
+    "penalty", [{"frequency_penalty": 1.5}, {"presence_penalty": 2.0}, {"repetition_penalty": 1.2}], ids=str
 )
-def test_penalties_act_as_without_drafts(specserve: Engine, penalty: dict[str, float]) -> None:
-    on, off = [specserve.chat(REPEAT, mode, **penalty) for mode in ("on", "off")]
+def test_penalties_are_as_defined(specserve: Engine, penalty: dict[str, float], reference_logits: Logits) -> None:
+    on, off = [specserve.chat(STORY, mode, return_prompt_token_ids=True, **penalty) for mode in ("on", "off")]
     assert ids(on) == ids(off)
-    assert ids(on) != ids(specserve.chat(REPEAT, "off"))
+    logits = reference_logits(on["choices"][0]["prompt_token_ids"], ids(on))
+    penalised = [
+        int(penalise(row, ids(on)[:position], **penalty).argmax()) for position, row in enumerate(logits.unbind())
+    ]
+    assert ids(on) == penalised
+    assert ids(on) != logits.argmax(-1).tolist()
+
+
+def penalise(
+    logits: Any,
+    before: list[int],
+    frequency_penalty: float = 0.0,
+    presence_penalty: float = 0.0,
+    repetition_penalty: float = 1.0,
+) -> Any:
+    """OpenAI's and Hugging Face's penalties of the answer's earlier tokens, by definition."""
+    logits = logits.clone()
+    for token in set(before):
+        logits[token] -= frequency_penalty * before.count(token) + presence_penalty
+        logits[token] *= repetition_penalty if logits[token] < 0 else 1 / repetition_penalty
+    return logits
 
 
 def test_a_bias_acts_as_without_drafts(specserve: Engine) -> None:
