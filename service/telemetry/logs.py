@@ -12,6 +12,9 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 LogFormat = Literal["console", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
+# structlog prints local variables by default: prompts and keys.
+_TRACEBACK = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+
 
 def configure(log_format: LogFormat = "console", level: LogLevel = "info") -> None:
     """Set up structlog for this process. Call it once, where the process starts."""
@@ -23,14 +26,14 @@ def configure(log_format: LogFormat = "console", level: LogLevel = "info") -> No
     minimum = logging.getLevelNamesMapping()[level.upper()]
     if log_format == "json":
         structlog.configure(
-            processors=[*shared, structlog.processors.dict_tracebacks, _as_json],
+            processors=[*shared, structlog.processors.ExceptionRenderer(_TRACEBACK), _as_json],
             wrapper_class=structlog.make_filtering_bound_logger(minimum),
             logger_factory=structlog.BytesLoggerFactory(),
             cache_logger_on_first_use=True,
         )
     else:
         structlog.configure(
-            processors=[*shared, structlog.dev.ConsoleRenderer()],
+            processors=[*shared, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)],
             wrapper_class=structlog.make_filtering_bound_logger(minimum),
             cache_logger_on_first_use=True,
         )
