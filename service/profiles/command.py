@@ -11,6 +11,7 @@ from pathlib import Path
 
 from service.profiles.schema import Profile
 from service.profiles.speculation_args import draft_attention_args, speculation_args
+from service.profiles.threads import openmp_env
 
 CPU_ATTENTION_BACKEND = "specserve_cpu"
 CPU_PREFILL_TOKENS = 512
@@ -79,22 +80,10 @@ def engine_command(
     env = {"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "false", "SGLANG_LOGGING_CONFIG_PATH": str(_LOGGING)}
     env |= _plugin_environment(profile)
     if cpu:
-        env |= _cpu_environment() | cpu_thread_environment(profile.runtime.threads)
+        env |= _cpu_environment() | openmp_env(profile.runtime.threads)
     if target.offline and (draft is None or draft.offline):
         env["HF_HUB_OFFLINE"] = "1"
     return EngineCommand(tuple(argv), tuple(sorted(env.items())))
-
-
-def cpu_thread_environment(threads: int | None) -> dict[str, str]:
-    """OpenMP settings that keep decoding steady while other processes use the cores.
-
-    A thread that spins at a barrier steals the core on which the last thread is waiting to run, and
-    decoding falls to a tenth; so threads sleep instead of spinning.
-    """
-    env = {"OMP_WAIT_POLICY": "PASSIVE"}
-    if threads is not None:
-        env["OMP_NUM_THREADS"] = str(threads)
-    return env
 
 
 def _server_args(profile: Profile, target: ModelSource) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from service.profiles.command import EngineCommand, ModelSource, cpu_thread_environment, engine_command
+from service.profiles.command import EngineCommand, ModelSource, engine_command
 from service.profiles.schema import Profile
 from tests.profiles.profiles import POSSIBLE, profile, with_draft
 
@@ -71,7 +71,7 @@ def test_missing_draft_model_is_an_error() -> None:
 
 def test_gpu_profile_is_stock_sglang() -> None:
     built = command(POSSIBLE["gpu_plain_fp8"], ModelSource("org/model"))
-    assert not {"PYTHONPATH", "SGLANG_USE_CPU_ENGINE", "HF_HUB_OFFLINE", "OMP_WAIT_POLICY"} & set(dict(built.env))
+    assert not {"PYTHONPATH", "SGLANG_USE_CPU_ENGINE", "HF_HUB_OFFLINE", "GOMP_SPINCOUNT"} & set(dict(built.env))
     assert value(built.argv, "--kv-cache-dtype") == "fp8_e4m3"
     assert value(built.argv, "--attention-backend") == "fa3"
     assert "--disable-overlap-schedule" not in built.argv
@@ -118,8 +118,8 @@ def test_shell_line_runs_as_printed() -> None:
 
 
 def test_threads_reach_openmp() -> None:
-    assert cpu_thread_environment(3)["OMP_NUM_THREADS"] == "3"
-    assert "OMP_NUM_THREADS" not in cpu_thread_environment(None)
+    assert dict(command(profile(runtime={"threads": 3})).env)["OMP_NUM_THREADS"] == "3"
+    assert "OMP_NUM_THREADS" not in dict(command(Profile()).env)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("sglang") is None, reason="sglang is not installed")
