@@ -42,6 +42,8 @@ class Upstream:
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S, ttl_dns_cache=10),
             timeout=self._timeout,
             headers=self._headers,
+            # A backend's cookie would go along with every client's requests, and pin them to one replica.
+            cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("User-Agent", "Accept"),
             auto_decompress=False,
             read_bufsize=2**18,
