@@ -35,11 +35,15 @@ class Exchange:
 
     @property
     def rids(self) -> list[str]:
-        """Every id that SGLang may know this request by: it numbers the parts of a batch."""
+        """Every id that SGLang may know this request by: it numbers the prompts of a batch, and one with n > 1.
+
+        The ids of further choices derive from these in our plugin, whose abort covers them; elsewhere they are
+        random and only cutting the connection ends them.
+        """
         prepared = self._prepared
         if prepared.choices == 1 and not prepared.batch:
             return [self.rid]
-        return [self.rid, *(f"{self.rid}_{part}" for part in range(prepared.choices))]
+        return [self.rid, *(f"{self.rid}_{number}" for number in range(prepared.prompts))]
 
     async def send(self, headers: dict[str, str]) -> aiohttp.ClientResponse:
         """Send the request and wait for the answer's headers; when cancelled, the request goes on.

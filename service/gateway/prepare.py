@@ -33,7 +33,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A checked request. `body` still lacks what differs per attempt; `encode` adds it."""
+    """A checked request. `body` still lacks what differs per attempt; `encode` adds it.
+
+    `choices` counts those of all prompts; `batch` tells that SGLang sees a list of prompts, if only of one.
+    """
 
     kind: Kind
     body: dict[str, Any]
@@ -41,6 +44,7 @@ class Prepared:
     extras: Extras
     stream: bool
     choices: int
+    prompts: int
     batch: bool
     wants_usage: bool
     wants_sglext: frozenset[str]
@@ -90,6 +94,7 @@ def prepare(
         extras=extras,
         stream=stream,
         choices=choices * prompts,
+        prompts=prompts,
         batch=batch,
         wants_usage=wants_usage,
         wants_sglext=wants_sglext,

@@ -16,12 +16,12 @@ from tests.doubles.wait import wait_until
 DRAFT = {"model": MODEL, "pool": "default", "algorithm": "specserve", "draft": "prompt_lookup"}
 
 
-def open_request(stack: Stack, **extra: Any) -> socket.socket:
+def open_request(stack: Stack, path: str = "/v1/chat/completions", **extra: Any) -> socket.socket:
     """Send a request by hand and leave the connection open."""
     body = orjson.dumps({"model": MODEL, "messages": [{"role": "user", "content": "Hi"}], **extra})
     host, port = stack.url.removeprefix("http://").split(":")
     client = socket.create_connection((host, int(port)))
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
     client.sendall(head.encode() + body)
     return client
 
@@ -59,14 +59,14 @@ def test_in_the_middle_the_last_figures_are_counted_apart(stream: bool) -> None:
         assert stack.metric("specserve_spec_decode_aborted_num_drafts_total", **DRAFT)
 
 
-def test_every_part_of_a_request_with_several_choices_is_named() -> None:
+def test_every_prompt_of_a_batch_is_named_and_no_choice_is() -> None:
     with running_stack({"default": [FakeSGLang(ttft=30)]}) as stack:
-        client = open_request(stack, n=3)
+        client = open_request(stack, "/v1/completions", prompt=["a", "b", "c"], n=4)
         wait_until(lambda: bool(stack.fake.running))
         client.close()
         wait_until(lambda: aborted(stack) == 1)
         rid = stack.fake.bodies[0]["rid"]
-        assert {rid, f"{rid}_0", f"{rid}_1", f"{rid}_2"} <= set(stack.fake.aborts)
+        assert set(stack.fake.aborts) == {rid, f"{rid}_0", f"{rid}_1", f"{rid}_2"}
 
 
 def test_an_engine_that_ignores_aborts_loses_the_connection() -> None:
