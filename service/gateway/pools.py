@@ -10,6 +10,7 @@ from service.gateway.backends import Backend
 from service.gateway.routing import POLICIES, RoutingPolicy
 from service.profiles.config import Config, Model, Pool
 from service.profiles.schema import Speculation, SpeculationMode
+from service.profiles.speculation_args import draft_steps, uses_draft_model
 from service.telemetry.metrics import Metrics, PoolMetrics
 
 
@@ -34,9 +35,10 @@ class ServedPool:
 
     @property
     def drafts_per_step(self) -> int:
-        """The most draft tokens that one verify step can accept."""
+        """The most draft tokens that one verify step can accept: one a level of the tree."""
         spec = self.speculation
-        return spec.steps if spec.steps is not None else spec.draft_tokens - 1
+        drafts = spec.draft_tokens - 1
+        return min(draft_steps(spec), drafts) if uses_draft_model(spec) else drafts
 
     def order(self) -> list[Backend]:
         """Backends worth a try, the first one in front; empty when there is none."""

@@ -11,7 +11,8 @@ from service.errors import BadRequestError
 from service.gateway.choose import choose_pool
 from service.gateway.extras import Extras
 from service.gateway.pools import ServedModel, build_catalog
-from service.profiles.config import Config, Model
+from service.profiles.config import Config, Model, Pool
+from service.profiles.schema import Profile, Speculation
 from service.telemetry.metrics import Metrics
 from tests.doubles.stack import pool_config
 
@@ -56,3 +57,19 @@ def test_a_named_pool_is_taken_or_refused() -> None:
     with pytest.raises(BadRequestError) as caught:
         choose_pool(served, Extras(pool="nope", pool_param="speculation.pool"))
     assert caught.value.param == "speculation.pool"
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ({"algorithm": "specserve", "draft_tokens": 12}, 11),
+        ({"algorithm": "standalone", "draft_tokens": 5}, 4),
+        ({"algorithm": "standalone", "draft_tokens": 16, "topk": 4, "steps": 3}, 3),
+        ({"algorithm": "standalone", "draft_tokens": 4, "topk": 2, "steps": 6}, 3),
+    ],
+)
+def test_a_step_accepts_one_draft_a_level_at_the_most(settings: dict[str, Any], most: int) -> None:
+    pool = Pool(profile=Profile(speculation=Speculation(**settings)))
+    config = Config(models=(Model(name="smol", pools=(pool,)),))
+    served = build_catalog(config, Metrics(CollectorRegistry())).resolve("smol").pools[0]
+    assert served.drafts_per_step == most
