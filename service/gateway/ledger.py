@@ -67,6 +67,7 @@ class Ledger:
         if self.closed:
             return
         self.outcome = outcome
+        self.pause()
         self.ended = perf_counter()
         self.reason = f"{reason} ({self.reason})" if self.reason and self.reason != reason else reason
         self.status = self.status or status

@@ -48,7 +48,9 @@ class Metrics:
             PER_TOKEN,
         )
         self.queue = histogram("queue_seconds", "Waiting for admission; none without a queue", POOL, SECONDS)
-        self.overhead = histogram("overhead_seconds", "Time in the gateway's own code", POOL, OWN_TIME)
+        self.overhead = histogram(
+            "overhead_seconds", "Time in the gateway's own code until its answer begins", POOL, OWN_TIME
+        )
         self.prompt_tokens = counter("prompt_tokens", "Prompt tokens that the engine reported", POOL)
         self.cached_tokens = counter("cached_prompt_tokens", "Prompt tokens found in the prefix cache", POOL)
         self.completion_tokens = counter("completion_tokens", "Tokens that the engine generated", POOL)
