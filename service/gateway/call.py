@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from time import perf_counter
 
 import aiohttp
@@ -88,13 +89,11 @@ class Call:
 
     async def _open(self, guard: Guard, headers: dict[str, str]) -> tuple[Exchange, bytes]:
         """The first exchange that answers, with the first bytes for the client (without a stream: all)."""
-        broken, error = (
-            0,
-            BackendError(
-                f"No backend of pool `{self.pool.name}` can be reached; try again shortly.",
-                status=503,
-                code="backend_unavailable",
-            ),
+        broken = 0
+        error = BackendError(
+            f"No backend of pool `{self.pool.name}` can be reached; try again shortly.",
+            status=503,
+            code="backend_unavailable",
         )
         for backend in self._candidates():
             exchange = self.exchange = Exchange(self.prepared, self.pool, backend, self._upstream)
@@ -171,7 +170,10 @@ class Call:
             raise BrokenError(f"{exchange.backend.url}: the stream ended without [DONE]")
         guard.release()
         self._conclude(tally)
-        await reply.end(out if tally.done else b"")
+        # The guard is off, so that a client that reads no more would hold the backend's connection for ever.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(idle):
+                await reply.end(out if tally.done else b"")
         await self._finish(exchange)
 
     def _conclude(self, tally: Tally) -> None:

@@ -57,12 +57,13 @@ class Reaper:
                 await exchange.abort()
                 await asyncio.wait({reading}, timeout=min(_REPEAT_S, max(until - loop.time(), 0)))
             whole = reading.done() and reading.result()
+            if not whole:
+                exchange.close()
+                await exchange.abort()
         finally:
             reading.cancel()
             exchange.close()
-        if not whole:
-            await exchange.abort()
-        ended()
+            ended()
 
 
 async def _quietly(drain: Awaitable[None]) -> bool:
