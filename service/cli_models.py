@@ -45,5 +45,5 @@ def truncate(
         layers = {int(layer) for layer in drop.split(",")}
     except ValueError:
         raise ConfigError([f"--drop takes layer numbers with commas, not {drop!r}"]) from None
-    folder = Path(ModelStore(load_config().cache_dir).location(source))
+    folder = Path(ModelStore(load_config().cache_dir).prepare(source, preparing))
     typer.echo(f"{target}: {truncate_model(folder, target, layers)} layers")
