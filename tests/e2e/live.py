@@ -18,6 +18,16 @@ import psutil
 
 MODEL = "smollm2-135m-instruct"
 START_SECONDS = 400
+CONFIG = """
+models:
+  - name: smollm2-135m-instruct
+    pools:
+      - name: default
+        profile:
+          runtime:
+            # SGLang publishes its load after every step, not after every few, so that tests see it at once.
+            extra_args: [--load-snapshot-publish-interval, "1"]
+"""
 
 
 @dataclass(frozen=True)
@@ -75,14 +85,19 @@ def _ready(url: str) -> bool:
 
 @contextmanager
 def running_service(log: Path, **environment: str) -> Iterator[Service]:
-    """Start the service with its default model and algorithm, wait until it is ready, stop it, and see nothing left."""
+    """Start the service with its default model and algorithm, wait until it is ready, stop it, and see nothing left.
+
+    `log` is the file for its output; the configuration is written beside it.
+    """
     api, ops, engine = free_port(), free_port(), free_port()
     settings = {
         "SPECSERVE_GATEWAY__PORT": str(api),
         "SPECSERVE_GATEWAY__OPS_PORT": str(ops),
         "SPECSERVE_ENGINE__FIRST_PORT": str(engine),
     }
-    command = [str(Path(sys.executable).with_name("specserve")), "serve"]
+    config = log.with_name("config.yaml")
+    config.write_text(CONFIG)
+    command = [str(Path(sys.executable).with_name("specserve")), "serve", "--config", str(config)]
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, env=os.environ | settings | environment, stdout=output, stderr=output, start_new_session=True

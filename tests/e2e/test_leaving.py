@@ -16,7 +16,7 @@ LIMIT_SECONDS = 1.0
 
 
 def leave_after(service: Service, body: dict[str, object], wait_for: bytes | None, seconds: float) -> None:
-    """Send a request over a bare socket; close it when `wait_for` arrived, or after `seconds`."""
+    """Send a request over a bare socket; close it `seconds` after SGLang has it and `wait_for` arrived."""
     address = urlsplit(service.api)
     payload = orjson.dumps({"model": MODEL, "temperature": 0, "ignore_eos": True, **body})
     head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: gateway\r\ncontent-length: {len(payload)}\r\n"
@@ -26,6 +26,7 @@ def leave_after(service: Service, body: dict[str, object], wait_for: bytes | Non
         received = b""
         while wait_for is not None and wait_for not in received:
             received += client.recv(65536)
+        until(lambda: service.running() > 0, 20, 0.05)
         time.sleep(seconds)
         assert service.running() > 0, "the request had ended before the client left"
 
@@ -35,10 +36,10 @@ def messages(text: str) -> list[dict[str, str]]:
 
 
 CASES = {
-    "mid_prefill": ({"messages": messages("one two three " * 2400), "stream": True, "max_tokens": 400}, None, 0.4),
+    "mid_prefill": ({"messages": messages("one two three " * 2400), "stream": True, "max_tokens": 400}, None, 0.2),
     "mid_stream": ({"messages": messages(STORY), "stream": True, "max_tokens": 600}, b"content", 0.5),
-    "not_streaming": ({"messages": messages(STORY), "max_tokens": 600}, None, 1.0),
-    "two_choices": ({"messages": messages(STORY), "max_tokens": 600, "n": 2}, None, 1.5),
+    "not_streaming": ({"messages": messages(STORY), "max_tokens": 600}, None, 0.7),
+    "two_choices": ({"messages": messages(STORY), "max_tokens": 600, "n": 2}, None, 0.7),
 }
 
 

@@ -20,6 +20,7 @@ WEATHER = {
     "type": "function",
     "function": {
         "name": "get_weather",
+        "strict": True,
         "description": "Current weather of a city",
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     },
