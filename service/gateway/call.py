@@ -23,7 +23,6 @@ from service.gateway.tally import Tally
 from service.gateway.upstream import BrokenError, UnreachableError, Upstream
 from service.gateway.upstream_errors import client_is_at_fault, upstream_error
 from service.settings import GatewaySettings
-from service.telemetry.metrics import Outcome
 
 _MAX_BROKEN = 2
 _END_OF_BODY_S = 1.0
@@ -179,10 +178,13 @@ class Call:
     def _conclude(self, tally: Tally) -> None:
         if tally.error is None:
             self.ledger.succeed()
+            return
+        # A refusal may quote the prompt, which no log may hold.
+        if client_is_at_fault(tally.error):
+            self.ledger.fail("client_error", "the backend refused the request inside the stream")
         else:
-            outcome: Outcome = "client_error" if client_is_at_fault(tally.error) else "backend_error"
-            self.ledger.fail(outcome, str(tally.error["message"]))
-            self.ledger.close()
+            self.ledger.fail("backend_error", str(tally.error["message"]))
+        self.ledger.close()
 
     async def _finish(self, exchange: Exchange) -> None:
         """Take the end of the body, so that the connection can be used again."""

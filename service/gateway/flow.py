@@ -17,6 +17,7 @@ from service.gateway.prepare import Kind, prepare
 from service.gateway.reply import Reply, Send
 from service.gateway.service import Gateway
 from service.gateway.upstream import BrokenError
+from service.gateway.upstream_errors import UpstreamStatusError
 from service.telemetry.metrics import Outcome
 
 # Client headers that the backend gets too. The list is closed: SGLang lets headers override parameters.
@@ -46,7 +47,7 @@ class Flow:
             self._ledger.fail("aborted", str(left))
         except RequestError as error:
             outcome: Outcome = "client_error" if error.status < 500 else "backend_error"
-            self._ledger.fail(outcome, error.message, error.status)
+            self._ledger.fail(outcome, _loggable(error), error.status)
             raise
         except asyncio.CancelledError:
             self._ledger.fail("aborted", "the service is shutting down")
@@ -114,6 +115,13 @@ class Flow:
         else:
             exchange.close()
             self._ledger.close()
+
+
+def _loggable(error: RequestError) -> str:
+    """Why a request failed, for the log: SGLang's refusals may quote the prompt, so their text stays out."""
+    if isinstance(error, UpstreamStatusError) and error.status < 500:
+        return f"the backend refused the request with {error.status}, param {error.param}"
+    return error.message
 
 
 async def _read_body(receive: Receive, ledger: Ledger) -> bytes:

@@ -178,3 +178,13 @@ def test_an_answer_that_is_no_json_is_502() -> None:
             fake_sglang.Answer.whole = original  # type: ignore[method-assign]
         assert answer.status_code == 502
         assert answer.json()["error"]["code"] == "backend_answer"
+
+
+def test_a_refusal_that_quotes_the_prompt_is_not_logged(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    body = {"message": "1 validation error: 'input': 'a private prompt'", "code": 400}
+    with running_stack({"default": [FakeSGLang(status=400, error_body=body)]}) as stack:
+        assert "private" in stack.chat().text
+        wait_until(lambda: outcome(stack, "client_error") == 1)
+    logged = b"".join(capfdbinary.readouterr())
+    assert b"refused the request with 400" in logged
+    assert b"private" not in logged
