@@ -63,11 +63,6 @@ class StreamEditor:
         self._head: dict[str, Any] = {}
         self._metrics_sent = False
 
-    @property
-    def rest(self) -> bytes:
-        """An event that the upstream began and never finished."""
-        return self._splitter.rest.strip()
-
     def feed(self, chunk: bytes) -> bytes:
         """Bytes to send on for these upstream bytes."""
         if not self._splitter.rest and chunk.endswith(b"\n\n") and not is_rare(chunk):

@@ -45,7 +45,6 @@ def run(text: str, wants: Wants, places: list[int] = []) -> tuple[bytes, Tally]:
     editor = StreamEditor(wants, found)
     borders = sorted({place % (len(data) + 1) for place in places} | {0, len(data)})
     out = b"".join(editor.feed(data[a:b]) for a, b in zip(borders, borders[1:], strict=False))
-    assert editor.rest == b""
     return out, found
 
 
