@@ -34,6 +34,8 @@ def error_response(error: RequestError, headers: dict[str, str] | None = None) -
     extra = dict(headers or {})
     if error.status in _RETRY_AFTER:
         extra.setdefault("Retry-After", _RETRY_AFTER[error.status])
+    if error.status == 401:
+        extra.setdefault("WWW-Authenticate", "Bearer")
     return Response(orjson.dumps(error.body()), status_code=error.status, headers=extra, media_type="application/json")
 
 

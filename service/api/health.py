@@ -1,4 +1,4 @@
-"""Health, readiness and metrics endpoints."""
+"""Health, readiness and metrics endpoints. Load balancers ask the first two with HEAD as well."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ ops_router = APIRouter(tags=["operations"])
 metrics_router = APIRouter(tags=["operations"])
 
 
+@health_router.head("/health", include_in_schema=False)
 @health_router.get("/health", summary="The process lives")
 async def health() -> Alive:
     """Cheap: looks at no backend."""
     return Alive()
 
 
+@ops_router.head("/livez", include_in_schema=False)
 @ops_router.get("/livez", summary="The process lives")
 async def livez() -> Alive:
     """Served by its own thread, so a busy API loop does not fail it."""
     return Alive()
 
 
+@ops_router.head("/readyz", include_in_schema=False)
 @ops_router.get("/readyz", summary="Every model has a healthy backend", responses={503: {"model": Readiness}})
 async def readyz(gateway: GatewayDep, response: Response) -> Readiness:
     """503 with reasons while a model has no healthy backend, and while the service drains."""

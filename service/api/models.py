@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from service.api.deps import GatewayDep
-from service.api.schemas import ModelCard, ModelList
+from service.api.schemas import ErrorResponse, ModelCard, ModelList
 from service.gateway.pools import ServedModel
 from service.gateway.service import Gateway
 
@@ -18,7 +18,7 @@ async def list_models(gateway: GatewayDep) -> ModelList:
     return ModelList(data=[_card(gateway, model) for model in gateway.catalog.models])
 
 
-@router.get("/{model_id:path}", summary="One served model, by name or alias")
+@router.get("/{model_id:path}", summary="One served model, by name or alias", responses={404: {"model": ErrorResponse}})
 async def get_model(model_id: str, gateway: GatewayDep) -> ModelCard:
     """404 with an OpenAI error object for an unknown name."""
     return _card(gateway, gateway.catalog.resolve(model_id))

@@ -23,6 +23,7 @@ _ERRORS = {
     "404": "unknown model",
     "408": "the body came too slowly",
     "413": "the body is too large",
+    "415": "the body is compressed",
     "502": "the backend failed",
     "503": "no backend can be reached",
     "504": "the backend was silent for too long",
@@ -41,11 +42,21 @@ def install_openapi(app: FastAPI) -> None:
                 ref_template=_REF,
             )
             schema.setdefault("components", {}).setdefault("schemas", {}).update(definitions["$defs"])
+            _drop_validation_errors(schema)
             schema["paths"].update({path: {"post": _operation(kind)} for kind, path in PATHS.items()})
             app.openapi_schema = schema
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _drop_validation_errors(schema: dict[str, Any]) -> None:
+    """FastAPI documents its own 422, which `errors.py` turns into an OpenAI-shaped 400. Mutates the schema."""
+    for path in schema["paths"].values():
+        for operation in path.values():
+            operation["responses"].pop("422", None)
+    for name in ("HTTPValidationError", "ValidationError"):
+        schema["components"]["schemas"].pop(name, None)
 
 
 def _operation(kind: Kind) -> dict[str, Any]:

@@ -13,8 +13,10 @@ def test_a_key_is_asked_for_under_v1_only() -> None:
             assert answer.status_code == 401
             assert answer.json()["error"]["code"] == "invalid_api_key"
             assert answer.json()["error"]["param"] == "Authorization"
+            assert answer.headers["www-authenticate"] == "Bearer"
         assert stack.http.get("/v1/models").status_code == 401
         assert stack.http.get("/health").status_code == 200
         assert stack.http.get("/metrics").status_code == 200
-        assert stack.chat(headers={"Authorization": "Bearer secret"}).status_code == 200
+        for scheme in ("Bearer", "bearer"):
+            assert stack.chat(headers={"Authorization": f"{scheme} secret"}).status_code == 200
         assert stack.fake.headers[-1]["authorization"] == "Bearer inner"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import time
 from collections.abc import Iterator
@@ -85,6 +86,16 @@ def test_unknown_model_path_and_method(stack: Stack) -> None:
 def test_an_announced_body_that_is_too_large(stack: Stack) -> None:
     error = error_of(stack.http.post(CHAT, content=b"x" * (3 * 1024 * 1024)), 413)
     assert (error["param"], error["code"]) == ("body", "body_too_large")
+
+
+def test_a_compressed_body_is_refused_as_such(stack: Stack) -> None:
+    answer = stack.http.post(CHAT, content=gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"})
+    assert error_of(answer, 415)["param"] == "Content-Encoding"
+
+
+def test_health_by_head(stack: Stack) -> None:
+    answer = stack.http.head("/health")
+    assert (answer.status_code, answer.content) == (200, b"")
 
 
 def test_a_chunked_body_that_is_too_large(stack: Stack) -> None:
@@ -177,6 +188,8 @@ def test_openapi_documents_the_generating_endpoints(stack: Stack) -> None:
         "X-Specserve-Pool",
         "X-Speculation-Metrics",
     }
+    assert {"415", "413"} <= set(operation["responses"])
+    assert not any("422" in each["responses"] for path in schema["paths"].values() for each in path.values())
     known = set(schema["components"]["schemas"])
     for reference in orjson.dumps(schema).decode().split('"$ref":"#/components/schemas/')[1:]:
         assert reference.split('"')[0] in known

@@ -15,7 +15,7 @@ class ApiKeyMiddleware:
     def __init__(self, app: ASGIApp, key: str, prefix: str = "/v1/") -> None:
         self.app = app
         self.prefix = prefix
-        self._expected = b"Bearer " + key.encode()
+        self._key = key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not scope["path"].startswith(self.prefix) or self._allows(scope):
@@ -31,4 +31,5 @@ class ApiKeyMiddleware:
 
     def _allows(self, scope: Scope) -> bool:
         given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        return hmac.compare_digest(given, self._expected)
+        scheme, _, key = given.partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(key.strip(), self._key)

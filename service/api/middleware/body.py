@@ -11,8 +11,8 @@ from service.errors import PayloadTooLargeError
 
 
 class BodyBoundMiddleware:
-    """Refuses a body above `max_bytes` with 413, by its announced length or while it comes in chunks, and one
-    that takes longer than `timeout_s` with 408.
+    """Refuses a body above `max_bytes` with 413, by its announced length or while it comes in chunks, one that
+    takes longer than `timeout_s` with 408, and a compressed one, whose size is not what arrives, with 415.
 
     What is found while the body is read is raised out of `receive`, so it reaches the application's handlers.
     """
@@ -26,7 +26,11 @@ class BodyBoundMiddleware:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, send)
             return
-        announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+        headers = dict(scope["headers"])
+        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            await send_error(send, self._compressed())
+            return
+        announced = headers.get(b"content-length", b"")
         if announced.isdigit() and int(announced) > self.max_bytes:
             await send_error(send, self._too_large())
             return
@@ -35,6 +39,14 @@ class BodyBoundMiddleware:
     def _too_large(self) -> PayloadTooLargeError:
         return PayloadTooLargeError(
             f"The request body is larger than {self.max_bytes} bytes.", param="body", code="body_too_large"
+        )
+
+    def _compressed(self) -> HttpError:
+        return HttpError(
+            415,
+            "Compressed request bodies are not accepted: send the JSON as it is, without `Content-Encoding`.",
+            param="Content-Encoding",
+            code="unsupported_media_type",
         )
 
     def _too_slow(self) -> HttpError:
