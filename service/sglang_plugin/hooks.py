@@ -7,6 +7,7 @@ from sglang.srt.layers.attention.attention_registry import register_attention_ba
 from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 from sglang.srt.utils import is_cpu
 
+from service.sglang_plugin import accounting
 from service.sglang_plugin.reporting import abort_children, numbered_child_rid, spec_tokens_details
 
 BACKEND_NAME = "specserve_cpu"
@@ -15,6 +16,7 @@ BACKEND_NAME = "specserve_cpu"
 def register_all() -> None:
     """Register what the device needs. Mutates SGLang's registries."""
     _register_reporting()
+    _register_accounting()
     _register_algorithm()
     if is_cpu():
         _register_cpu()
@@ -23,7 +25,7 @@ def register_all() -> None:
 def _register_reporting() -> None:
     """In the HTTP server: figures that the worker really counted, and request ids that abort reaches."""
     HookRegistry.register(
-        "sglang.srt.entrypoints.openai.utils.spec_tokens_details_from_meta_info", spec_tokens_details, HookType.AROUND
+        "sglang.srt.entrypoints.openai.utils.spec_tokens_details_from_meta_info", spec_tokens_details, HookType.REPLACE
     )
     HookRegistry.register(
         "sglang.srt.managers.io_struct.GenerateReqInput.regenerate_rid", numbered_child_rid, HookType.AROUND
@@ -31,6 +33,15 @@ def _register_reporting() -> None:
     HookRegistry.register(
         "sglang.srt.managers.tokenizer_manager.TokenizerManager.abort_request", abort_children, HookType.AROUND
     )
+
+
+def _register_accounting() -> None:
+    """In the scheduler: what every decode step proposed and got accepted."""
+    processor = "sglang.srt.managers.scheduler_components.batch_result_processor.SchedulerBatchResultProcessor"
+    ngram = "sglang.srt.speculative.ngram_worker.NGRAMWorker"
+    HookRegistry.register(f"{processor}._resolve_spec_v2_tokens", accounting.trace_steps, HookType.AFTER)
+    HookRegistry.register(f"{ngram}._prepare_draft_tokens", accounting.count_real_nodes, HookType.AFTER)
+    HookRegistry.register(f"{ngram}.forward_batch_generation", accounting.report_real_nodes, HookType.AFTER)
 
 
 def _register_algorithm() -> None:

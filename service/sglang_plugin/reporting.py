@@ -9,16 +9,12 @@ from typing import Any
 from service.sglang_plugin.trace import TRACE_KEY, decode_trace
 
 
-def spec_tokens_details(original: Callable[[dict[str, Any]], Any], meta_info: dict[str, Any]) -> Any:
-    """Around hook of `spec_tokens_details_from_meta_info`: algorithm SPECSERVE's own counts when they are there.
+def spec_tokens_details(meta_info: dict[str, Any]) -> Any:
+    """Replaces `spec_tokens_details_from_meta_info`: the counts of `service.sglang_plugin.accounting`.
 
     SGLang's figures take the configured width for the proposed drafts and count accepted ones behind the end of
     the text. `spec_cap_lens_histogram` carries decode steps by proposed drafts. None: nothing was speculated.
     """
-    from sglang.srt.runtime_context import get_spec
-
-    if get_spec().speculative_algorithm != "SPECSERVE":
-        return original(meta_info)
     counts = decode_trace(meta_info.get(TRACE_KEY) or ())
     if counts is None:
         return None

@@ -20,7 +20,6 @@ from sglang.srt.speculative.ngram_info import NgramVerifyInput
 from service.sglang_plugin.drafting import DraftBook
 from service.sglang_plugin.grammar import grammar_mask_of
 from service.sglang_plugin.sampling import draw_tokens
-from service.sglang_plugin.trace import TRACE_KEY, encode_step
 from service.sglang_plugin.verify import adjust_logits
 from service.sglang_plugin.verify_input import RaggedVerifyInput
 from service.speculation.drafter import drafter_registry
@@ -50,7 +49,8 @@ class SpecserveWorker(BaseSpecWorker):
         return None
 
     def alloc_memory_pool(self, **kwargs: Any) -> None:
-        """The target's pools exist now."""
+        """The target's pools exist now; the sizes that SGLang passes are the target's."""
+        del kwargs
         self.req_to_token_pool, self.token_to_kv_pool_allocator = self._target_worker.get_memory_pool()
 
     def clear_cache_pool(self) -> None:
@@ -86,7 +86,9 @@ class SpecserveWorker(BaseSpecWorker):
         drawn = draw_tokens(logits, batch.sampling_info, verify.rows, verify.positions)
         tokens, accept_lens = self._commit(batch, verify, drawn, result.logits_output)
         batch.forward_mode = ForwardMode.DECODE
-        return self._result(result, tokens.flatten(), tokens, accept_lens, batch.seq_lens + accept_lens, on_publish)
+        proposed = torch.tensor([len(tree) for tree in trees], dtype=torch.int32)
+        lengths = batch.seq_lens + accept_lens
+        return self._result(result, tokens.flatten(), tokens, accept_lens, lengths, on_publish, proposed)
 
     def _verify_slots(self, batch: ScheduleBatch, verify: RaggedVerifyInput) -> torch.Tensor:
         """KV slots of all nodes, int64 [nodes]: the ones that SGLang reserved behind each request's text."""
@@ -97,12 +99,12 @@ class SpecserveWorker(BaseSpecWorker):
     def _commit(
         self, batch: ScheduleBatch, verify: RaggedVerifyInput, drawn: torch.Tensor, logits_output: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Accept, move KV rows, trace, and compute logprobs; tokens int32 [batch, width] and accept lengths [batch]."""
+        """Accept, move KV rows and compute logprobs; tokens int32 [batch, width] and accept lengths [batch]."""
         tokens = torch.zeros(len(batch.reqs), self.width, dtype=torch.int32)
         accept_index = torch.full((len(batch.reqs), self.width), -1, dtype=torch.int64)
         accept_lens, sources, targets = [], [], []
         targets_of = drawn.tolist()
-        for i, (req, tree, start) in enumerate(zip(batch.reqs, verify.trees, verify.starts, strict=True)):
+        for i, (tree, start) in enumerate(zip(verify.trees, verify.starts, strict=True)):
             chosen = targets_of[start : start + 1 + len(tree)]
             path = [0, *(1 + node for node in accepted_path(tree, chosen))]
             tokens[i, : len(path)] = torch.tensor([chosen[node] for node in path], dtype=torch.int32)
@@ -110,7 +112,6 @@ class SpecserveWorker(BaseSpecWorker):
             accept_lens.append(len(path))
             sources += [start + node for step, node in enumerate(path) if node != step]
             targets += [start + step for step, node in enumerate(path) if node != step]
-            self._trace(req, len(tree), len(path) - 1)
         if sources:
             slots = batch.out_cache_loc
             self.token_to_kv_pool_allocator.get_kvcache().move_kv_cache(slots[targets], slots[sources])
@@ -118,16 +119,6 @@ class SpecserveWorker(BaseSpecWorker):
             index = accept_index[:, : max(accept_lens)].clamp_min(0)
             compute_spec_logprobs(batch, logits_output, drawn.int(), accept_index=index)
         return tokens, torch.tensor(accept_lens, dtype=torch.int32)
-
-    def _trace(self, req: Req, proposed: int, accepted: int) -> None:
-        """Note on the request what this step did; requests told `off` carry no trace."""
-        if not self.book.drafts_for(req):
-            return
-        if req.customized_info is None:
-            req.customized_info = {}
-        trace = req.customized_info.setdefault(TRACE_KEY, [])
-        trace.extend([0] * (len(req.output_ids) - len(trace)))
-        trace.extend(encode_step(proposed, accepted))
 
     def _result(
         self,
@@ -137,6 +128,7 @@ class SpecserveWorker(BaseSpecWorker):
         accept_lens: torch.Tensor,
         new_seq_lens: torch.Tensor,
         on_publish: Callable[[torch.Tensor], None] | None,
+        proposed: torch.Tensor | None = None,
     ) -> GenerationBatchResult:
         if on_publish is not None:
             on_publish(new_seq_lens)
@@ -154,6 +146,7 @@ class SpecserveWorker(BaseSpecWorker):
             new_seq_lens=new_seq_lens,
             next_draft_input=carried,
             speculative_num_draft_tokens=self.width,
+            cap_lens=proposed,
         )
 
 
