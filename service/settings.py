@@ -44,6 +44,9 @@ class GatewaySettings(Section):
     body_timeout_s: float = Field(30.0, gt=0, description="reading the client's body, seconds")
     drain_timeout_s: float = Field(30.0, ge=0, description="finishing open requests at shutdown, seconds")
     api_key: SecretStr | None = Field(None, description="bearer token that clients must send; none: open")
+    cors_origins: tuple[str, ...] = Field(
+        (), description="web origins whose pages may call the API, `*` for all; none: browsers refuse"
+    )
     backend_api_key: SecretStr | None = Field(None, description="bearer token that the backends ask for")
 
 

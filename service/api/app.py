@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 from prometheus_client import CollectorRegistry
+from starlette.middleware.cors import CORSMiddleware
 
 from service import __version__
 from service.api.errors import install_error_handlers
@@ -17,7 +18,7 @@ from service.api.middleware.body import BodyBoundMiddleware
 from service.api.middleware.request_id import RequestIdMiddleware
 from service.api.models import router as models_router
 from service.api.openai import generate_routes
-from service.api.openapi import install_openapi
+from service.api.openapi import ANSWER_HEADERS, install_openapi
 from service.gateway.service import Gateway
 from service.profiles.config import Config
 
@@ -48,8 +49,21 @@ def create_app(config: Config, *, registry: CollectorRegistry | None = None) -> 
     app.add_middleware(BodyBoundMiddleware, max_bytes=settings.max_body_bytes, timeout_s=settings.body_timeout_s)
     if settings.api_key is not None:
         app.add_middleware(ApiKeyMiddleware, key=settings.api_key.get_secret_value())
+    if settings.cors_origins:
+        _allow_browsers(app, settings.cors_origins)
     app.add_middleware(RequestIdMiddleware, log=gateway.log)
     return app
+
+
+def _allow_browsers(app: FastAPI, origins: Sequence[str]) -> None:
+    """Answer preflights, which carry no key: it must go outside the key check. Mutates `app`."""
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=origins,
+        allow_methods=("GET", "POST"),
+        allow_headers=("*",),
+        expose_headers=(*ANSWER_HEADERS, "Retry-After"),
+    )
 
 
 def create_ops_app(gateway: Gateway) -> FastAPI:

@@ -13,6 +13,7 @@ from service.api.schemas import ChatCompletionRequest, CompletionRequest, ErrorR
 from service.gateway.extras import METRICS_HEADER, POOL_HEADER
 from service.gateway.prepare import PATHS, Kind
 
+ANSWER_HEADERS = (REQUEST_ID_HEADER, POOL_HEADER, "X-Specserve-Overhead-Ms")
 _REF = "#/components/schemas/{model}"
 _REQUESTS: dict[Kind, type[BaseModel]] = {"chat": ChatCompletionRequest, "completion": CompletionRequest}
 _DOCUMENTED: tuple[type[BaseModel], ...] = (*_REQUESTS.values(), GenerateResponse, ErrorResponse)
@@ -66,7 +67,7 @@ def _operation(kind: Kind) -> dict[str, Any]:
             "application/json": _schema(GenerateResponse),
             "text/event-stream": {"schema": {"type": "string"}},
         },
-        "headers": {name: {"schema": {"type": "string"}} for name in _ANSWER_HEADERS},
+        "headers": {name: {"schema": {"type": "string"}} for name in ANSWER_HEADERS},
     }
     return {
         "tags": ["generate"],
@@ -86,9 +87,6 @@ def _operation(kind: Kind) -> dict[str, Any]:
             },
         },
     }
-
-
-_ANSWER_HEADERS = (REQUEST_ID_HEADER, POOL_HEADER, "X-Specserve-Overhead-Ms")
 
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
