@@ -71,7 +71,10 @@ def disk_bytes(folders: Sequence[Path]) -> int:
     for folder in folders:
         for root, _, names in os.walk(folder):
             for name in names:
-                stat = os.lstat(os.path.join(root, name))
+                try:
+                    stat = os.lstat(os.path.join(root, name))
+                except FileNotFoundError:  # written and removed by the running service
+                    continue
                 seen[stat.st_dev, stat.st_ino] = stat.st_blocks * 512
     return sum(seen.values())
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from service.profiles.schema import Profile
@@ -18,6 +19,17 @@ class Pool(Section):
     name: str = Field("default", pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="unique in its model")
     profile: Profile = Profile()
     backends: tuple[str, ...] = Field((), description="base URLs; none: `specserve serve` starts a local engine")
+
+    @field_validator("backends")
+    @classmethod
+    def _backends_are_base_urls(cls, backends: tuple[str, ...]) -> tuple[str, ...]:
+        for url in backends:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError(f"{url!r} is no base URL: write it like http://host:30000")
+            if parts.username or parts.password:
+                raise ValueError("a backend URL must not hold a password: set gateway.backend_api_key")
+        return backends
 
 
 class Model(Section):

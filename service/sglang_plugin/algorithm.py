@@ -48,7 +48,7 @@ class SpecserveAlgorithm(CustomSpecAlgo):
         if server_args.max_running_requests is None:
             server_args.max_running_requests = 48
         if server_args.speculative_num_draft_tokens is None:
-            server_args.speculative_num_draft_tokens = 8
+            raise ValueError("algorithm SPECSERVE needs --speculative-num-draft-tokens; `specserve check` prints it")
         server_args.speculative_eagle_topk = 1
         server_args.speculative_num_steps = server_args.speculative_num_draft_tokens - 1
 

@@ -40,7 +40,7 @@ class DraftBook:
         return [self._propose_one(req) for req in reqs]
 
     def _propose_one(self, req: Req) -> DraftTree:
-        if not self.drafts_for(req) or has_penalties(req.sampling_params):
+        if not self.drafts_for(req) or has_penalties(req.sampling_params, len(req.output_ids)):
             return DraftTree()
         entry = self._entries.get(req.rid)
         if entry is None:
@@ -63,13 +63,13 @@ def mode_of(custom_params: dict[str, Any] | None) -> str:
     return str(settings.get("mode", "auto")) if isinstance(settings, dict) else "auto"
 
 
-def has_penalties(params: Any) -> bool:
-    """Whether a draft token inside the step would change the later tokens' penalties."""
+def has_penalties(params: Any, generated: int) -> bool:
+    """Whether a draft token inside the step would change the later tokens' penalties, `generated` tokens in."""
     return bool(
         params.frequency_penalty
         or params.presence_penalty
         or params.repetition_penalty != 1.0
-        or params.min_new_tokens > 0
+        or params.min_new_tokens > generated
     )
 
 

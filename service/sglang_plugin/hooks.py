@@ -7,7 +7,7 @@ from sglang.srt.layers.attention.attention_registry import register_attention_ba
 from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 from sglang.srt.utils import is_cpu
 
-from service.sglang_plugin import accounting
+from service.sglang_plugin import accounting, capacity
 from service.sglang_plugin.reporting import abort_children, numbered_child_rid, spec_tokens_details
 
 BACKEND_NAME = "specserve_cpu"
@@ -17,6 +17,7 @@ def register_all() -> None:
     """Register what the device needs. Mutates SGLang's registries."""
     _register_reporting()
     _register_accounting()
+    _register_capacity()
     _register_algorithm()
     if is_cpu():
         _register_cpu()
@@ -42,6 +43,15 @@ def _register_accounting() -> None:
     HookRegistry.register(f"{processor}._resolve_spec_v2_tokens", accounting.trace_steps, HookType.AFTER)
     HookRegistry.register(f"{ngram}._prepare_draft_tokens", accounting.count_real_nodes, HookType.AFTER)
     HookRegistry.register(f"{ngram}.forward_batch_generation", accounting.report_real_nodes, HookType.AFTER)
+
+
+def _register_capacity() -> None:
+    """In the scheduler: rows wide enough for the drafts of a request that fills its context."""
+    HookRegistry.register(
+        "sglang.srt.mem_cache.allocation_sizing.get_req_to_token_extra_context_len",
+        capacity.extra_row_slots,
+        HookType.AROUND,
+    )
 
 
 def _register_algorithm() -> None:

@@ -41,8 +41,9 @@ def numbered_child_rid(original: Callable[[Any], Any], request: Any) -> Any:
     """
     if not isinstance(request.rid, str) or not isinstance(request.sampling_params, dict):
         return original(request)
-    number = request.sampling_params.get("specserve_children", 0)
-    request.sampling_params["specserve_children"] = number + 1
+    # The prompts of one request share the dictionary, so the choices are counted for each prompt's id.
+    counts = request.sampling_params.setdefault("specserve_children", {})
+    number = counts[request.rid] = counts.get(request.rid, -1) + 1
     request.rid = f"{request.rid}-{number}"
     return request.rid
 

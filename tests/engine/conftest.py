@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from service.profiles.schema import KvCache, Profile, Runtime, Speculation
+from service.profiles.schema import KvCache, Profile, Runtime, Speculation, Target
 from tests.engine.host import Engine, EngineHost, ids
 from tests.engine.texts import VARIED
 
 SMALL = Profile(
+    # Short, so that a test can fill it.
+    target=Target(context_length=2048),
     kv=KvCache(max_tokens=16384),
     # Short pieces, so that ordinary test prompts are prefilled in several.
     runtime=Runtime(chunked_prefill_tokens=256, max_running_requests=16),

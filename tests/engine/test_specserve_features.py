@@ -89,3 +89,22 @@ def specserve_abort(engine: Engine, rid: str) -> None:
     import httpx
 
     assert httpx.post(f"{engine.url}/abort_request", json={"rid": rid}, timeout=10).status_code == 200
+
+
+@pytest.mark.parametrize("mode", ["on", "off"])
+def test_a_request_that_fills_its_context(specserve: Engine, mode: str) -> None:
+    """The last steps' drafts reach behind the context; nothing is written there and nothing is lost."""
+    body = {
+        "input_ids": ids("one two three four five six seven eight nine ten ") * 180,
+        "sampling_params": {
+            "temperature": 0,
+            "max_new_tokens": 2048,
+            "ignore_eos": True,
+            "custom_params": {"specserve": {"mode": mode}},
+        },
+    }
+    body["input_ids"] = body["input_ids"][:1960]
+    answer = specserve.post("/generate", body)
+    # SGLang keeps a few places free behind the text; the context is full all the same.
+    assert 2048 - 8 <= answer["meta_info"]["prompt_tokens"] + answer["meta_info"]["completion_tokens"] <= 2048
+    assert specserve.chat("What is the capital of France?")["choices"][0]["finish_reason"] == "stop"

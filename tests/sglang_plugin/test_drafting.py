@@ -80,13 +80,18 @@ def test_a_malformed_extra_is_no_mode() -> None:
     [{"frequency_penalty": 0.1}, {"presence_penalty": -0.1}, {"repetition_penalty": 1.1}, {"min_new_tokens": 3}],
 )
 def test_penalties_are_never_drafted_over(change: dict[str, Any]) -> None:
-    assert has_penalties(params(**change))
+    assert has_penalties(params(**change), 1)
     (tree,) = Book().propose([request(output=[3], **change)])
     assert len(tree) == 0
 
 
 def test_no_penalties_by_default() -> None:
-    assert not has_penalties(params())
+    assert not has_penalties(params(), 0)
+
+
+def test_drafting_begins_once_the_least_length_is_reached() -> None:
+    assert has_penalties(params(min_new_tokens=3), 2)
+    assert not has_penalties(params(min_new_tokens=3), 3)
 
 
 @pytest.mark.parametrize(("left", "drafts"), [(1, 0), (2, 1), (4, 3), (5, 4), (50, 4)])

@@ -71,3 +71,10 @@ def test_rows_are_copied_as_if_all_were_read_first(dtype: torch.dtype) -> None:
     row_bytes = torch.tensor([buffer[0].nbytes for buffer in buffers])
     copy_all_layer_kv_cache_cpu(pointers, row_bytes, targets, sources)
     assert all(torch.equal(buffer, other) for buffer, other in zip(buffers, expected, strict=True))
+
+
+def test_slots_behind_a_row_are_refused() -> None:
+    table = torch.zeros(1, 4, dtype=torch.int32)
+    index, start, end = torch.tensor([0]), torch.tensor([3]), torch.tensor([5])
+    with pytest.raises(IndexError, match="do not fit"):
+        assign_req_to_token_pool_cpu(index, table, start, end, torch.tensor([7, 8]), 4)

@@ -13,8 +13,14 @@ _OWN_FLAGS = frozenset(
         *("--model-path", "--model", "--served-model-name", "--host", "--port", "--device", "--dtype"),
         *("--tp-size", "--tensor-parallel-size", "--max-total-tokens", "--kv-cache-dtype", "--page-size"),
         *("--attention-backend", "--max-running-requests", "--chunked-prefill-size", "--context-length"),
-        *("--tool-call-parser", "--disable-radix-cache", "--trust-remote-code"),
+        *("--tool-call-parser", "--disable-radix-cache", "--trust-remote-code", "--tp", "--sampling-backend"),
+        *("--disable-overlap-schedule",),
     )
+)
+
+
+_NOT_UNDER_SPECSERVE = frozenset(
+    ("--enable-return-hidden-states", "--enable-custom-logit-processor", "--enable-mixed-chunk")
 )
 
 
@@ -60,7 +66,7 @@ def kv_pool_fits_memory(case: Case) -> Iterator[Finding]:
 def context_fits(case: Case) -> Iterator[Finding]:
     """The context must be what the model knows, and what the pool holds."""
     known = case.facts.target.context_length if case.facts.target else None
-    wanted, pool = case.target.context_length, case.kv.max_tokens
+    wanted, pool = case.target.context_length, case.kv.max_tokens or (CPU_KV_TOKENS if case.on_cpu else None)
     if wanted is not None and known is not None and wanted > known:
         yield error("target.context_length", f"the model knows {known} tokens: set at most that")
     length = wanted or known
@@ -74,6 +80,10 @@ def extra_args_do_not_override(case: Case) -> Iterator[Finding]:
     for flag in flags:
         if flag in _OWN_FLAGS or flag.startswith("--speculative-"):
             yield error("runtime.extra_args", f"{flag} comes from the profile: remove it here")
+        if case.spec.algorithm != "none" and flag in _NOT_UNDER_SPECSERVE:
+            yield error(
+                "runtime.extra_args", f"{flag} gives wrong results with drafts: remove it, or set algorithm none"
+            )
     if flags:
         yield warning("runtime.extra_args", f"no rule checks these: {' '.join(flags)}")
 

@@ -90,6 +90,16 @@ def ngram_corpus_is_shared(case: Case) -> Iterator[Finding]:
         )
 
 
+def penalties_are_approximate(case: Case) -> Iterator[Finding]:
+    """SGLang applies a step's penalties to all its draft tokens alike."""
+    if case.spec.algorithm not in ("none", "specserve"):
+        yield warning(
+            "speculation.algorithm",
+            f"{case.spec.algorithm} is lossless but for requests with penalties or min_new_tokens, whose counts lag "
+            "by a step; specserve does not draft for those",
+        )
+
+
 RULES: tuple[Rule, ...] = (
     draft_model_is_given,
     tree_settings_belong_to_draft_models,
@@ -98,4 +108,5 @@ RULES: tuple[Rule, ...] = (
     specserve_needs_the_cpu_backend,
     drafter_is_known,
     ngram_corpus_is_shared,
+    penalties_are_approximate,
 )

@@ -7,8 +7,24 @@ int64; `req_to_token` is int32 [requests, row_width].
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 
 import torch
+
+
+def _spans(
+    req_pool_indices: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor, row_width: int
+) -> Iterator[tuple[int, slice, slice]]:
+    """(row, columns of the row, places in the packed slots) of each request.
+
+    Raises IndexError for columns behind the row, where torch would silently write nothing.
+    """
+    offset = 0
+    for row, start, end in zip(req_pool_indices.tolist(), starts.tolist(), ends.tolist(), strict=True):
+        if end > row_width:
+            raise IndexError(f"slots {start} to {end} do not fit a request's row of {row_width}")
+        yield row, slice(start, end), slice(offset, offset + end - start)
+        offset += end - start
 
 
 def assign_req_to_token_pool_cpu(
@@ -20,12 +36,8 @@ def assign_req_to_token_pool_cpu(
     row_width: int,
 ) -> None:
     """Write slots into rows: `req_to_token[r, start:end] = next (end - start) slots`. Mutates `req_to_token`."""
-    del row_width
-    offset = 0
-    for row, start, end in zip(req_pool_indices.tolist(), starts.tolist(), ends.tolist(), strict=True):
-        width = end - start
-        req_to_token[row, start:end] = out_cache_loc[offset : offset + width].to(req_to_token.dtype)
-        offset += width
+    for row, columns, packed in _spans(req_pool_indices, starts, ends, row_width):
+        req_to_token[row, columns] = out_cache_loc[packed].to(req_to_token.dtype)
 
 
 def assign_extend_cache_locs_cpu(
@@ -37,12 +49,8 @@ def assign_extend_cache_locs_cpu(
     row_width: int,
 ) -> None:
     """The reverse: pack `req_to_token[r, start:end]` of all requests. Mutates `out_cache_loc`."""
-    del row_width
-    offset = 0
-    for row, start, end in zip(req_pool_indices.tolist(), starts.tolist(), ends.tolist(), strict=True):
-        width = end - start
-        out_cache_loc[offset : offset + width] = req_to_token[row, start:end].to(out_cache_loc.dtype)
-        offset += width
+    for row, columns, packed in _spans(req_pool_indices, starts, ends, row_width):
+        out_cache_loc[packed] = req_to_token[row, columns].to(out_cache_loc.dtype)
 
 
 def assign_draft_cache_locs_contiguous_cpu(
