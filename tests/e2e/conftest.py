@@ -9,9 +9,9 @@ import pytest
 from tests.e2e.live import Service, running_service
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """`specserve serve` with the default settings on free ports."""
+    """`specserve serve` with the default settings on free ports; gone before other tests start engines."""
     with running_service(tmp_path_factory.mktemp("service") / "log") as running:
         yield running
 
