@@ -40,12 +40,12 @@ class Client:
 
 async def test_the_last_bytes_hold_no_backend() -> None:
     with serving(FakeSGLang().app) as url:
-        settings = GatewaySettings(idle_timeout_s=0.3)
+        settings = GatewaySettings(idle_timeout_s=1.5)
         model = Model(name=MODEL, pools=(pool_config("default", [url], "specserve"),))
         gateway = Gateway(Config(gateway=settings, models=(model,)), CollectorRegistry())
         await gateway.start()
         client = Client()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await Flow(gateway, "chat", request_id="r", headers={}).serve(client.receive, client.send)
         assert b"Par" in client.read
         assert [backend.in_flight for _, backend in gateway.catalog.backends()] == [0]
