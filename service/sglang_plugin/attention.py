@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 from sglang.srt.mem_cache.memory_pool import KVWriteLoc, MHATokenToKVPool
-from torch.nn.functional import scaled_dot_product_attention
+
+from service.sglang_plugin.operators.attention import RequestPlan, attend, contiguous_or_index, rows_of
 
 if TYPE_CHECKING:
     from sglang.srt.layers.radix_attention import RadixAttention
@@ -16,53 +16,6 @@ if TYPE_CHECKING:
     from sglang.srt.model_executor.model_runner import ModelRunner
 
 BACKEND_NAME = "specserve_cpu"
-GROUPED_QUERIES = 64
-"""Up to this many queries a request's query heads are folded into rows of their KV head, which copies no KV."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestPlan:
-    """What one request attends to in one forward pass.
-
-    `slots` are the KV slots of its whole visible text, a slice when they are contiguous, else int64 [length].
-    `mask` is bool [queries, length], None when every query sees every slot (or, with `causal`, all up to itself).
-    """
-
-    queries: int
-    slots: slice | torch.Tensor
-    mask: torch.Tensor | None
-    causal: bool = False
-
-
-def contiguous_or_index(slots: torch.Tensor) -> slice | torch.Tensor:
-    """A slice when the slots follow each other (no gather needed), else the int64 index."""
-    first, length = int(slots[0]), slots.numel()
-    if int(slots[-1]) - first == length - 1 and bool((slots[1:] - slots[:-1] == 1).all()):
-        return slice(first, first + length)
-    return slots.long()
-
-
-def attend(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, plan: RequestPlan, scale: float
-) -> torch.Tensor:
-    """Attention of one request: query [n, heads, dim], key and value [length, kv_heads, dim] -> [n, heads, dim]."""
-    n, heads, dim = query.shape
-    kv_heads = key.shape[1]
-    group = heads // kv_heads
-    k, v = key.transpose(0, 1)[None], value.transpose(0, 1)[None]
-    if n == 1:
-        out = scaled_dot_product_attention(query.view(1, kv_heads, group, dim), k, v, scale=scale)
-        return out.reshape(1, heads, -1)
-    if n <= GROUPED_QUERIES and not plan.causal:
-        rows = query.view(n, kv_heads, group, dim).permute(1, 2, 0, 3).reshape(1, kv_heads, group * n, dim)
-        mask = None if plan.mask is None else plan.mask.repeat(group, 1)
-        out = scaled_dot_product_attention(rows, k, v, attn_mask=mask, scale=scale)
-        return out.view(kv_heads, group, n, -1).permute(2, 0, 1, 3).reshape(n, heads, -1)
-    if group > 1:
-        k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-    q = query.transpose(0, 1)[None]
-    out = scaled_dot_product_attention(q, k, v, attn_mask=plan.mask, is_causal=plan.causal, scale=scale)
-    return out[0].transpose(0, 1)
 
 
 class CpuTreeAttention(AttentionBackend):
@@ -147,28 +100,34 @@ class CpuTreeAttention(AttentionBackend):
         """Store the new keys and values, then attend per request: [tokens, heads * dim] -> the same shape."""
         refuse_unsupported(layer, unsupported)
         pool = self.token_to_kv_pool
-        key_cache, value_cache = pool.get_key_buffer(layer.layer_id), pool.get_value_buffer(layer.layer_id)
+        keys, values = pool.get_key_buffer(layer.layer_id), pool.get_value_buffer(layer.layer_id)
         if save_kv_cache and k is not None and v is not None:
-            if type(pool) is MHATokenToKVPool and key_cache.dtype == k.dtype:
-                locations = forward_batch.out_cache_loc.long()
-                key_cache.index_copy_(0, locations, k.view(-1, *key_cache.shape[1:]))
-                value_cache.index_copy_(0, locations, v.view(-1, *value_cache.shape[1:]))
-            else:
-                pool.set_kv_buffer(layer, KVWriteLoc(forward_batch.out_cache_loc, None), k, v)
+            self._store(layer, forward_batch.out_cache_loc, keys, values, k, v)
         query = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
-        if len(self.plans) == 1:
-            plan = self.plans[0]
-            out = attend(query, key_cache[plan.slots], value_cache[plan.slots], plan, layer.scaling)
-            return out.reshape(-1, layer.tp_q_head_num * layer.v_head_dim)
-        out = query.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
-        start = 0
+        outputs, start = [], 0
         for plan in self.plans:
-            end = start + plan.queries
-            out[start:end] = attend(
-                query[start:end], key_cache[plan.slots], value_cache[plan.slots], plan, layer.scaling
-            )
-            start = end
-        return out.view(-1, layer.tp_q_head_num * layer.v_head_dim)
+            rows = query[start : start + plan.queries]
+            outputs.append(attend(rows, rows_of(keys, plan.slots), rows_of(values, plan.slots), plan, layer.scaling))
+            start += plan.queries
+        out = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        return out.reshape(-1, layer.tp_q_head_num * layer.v_head_dim)
+
+    def _store(
+        self,
+        layer: RadixAttention,
+        locations: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+    ) -> None:
+        """Write new rows into one layer's cache; a pool of another kind than SGLang's plain one writes itself."""
+        pool = self.token_to_kv_pool
+        if type(pool) is MHATokenToKVPool and keys.dtype == k.dtype:
+            keys.index_copy_(0, locations.long(), k.view(-1, *keys.shape[1:]))
+            values.index_copy_(0, locations.long(), v.view(-1, *values.shape[1:]))
+        else:
+            pool.set_kv_buffer(layer, KVWriteLoc(locations, None), k, v)
 
     def init_cuda_graph_state(self, max_bs: int, max_num_tokens: int) -> None:
         """SGLang calls this in eager mode too; there is nothing to prepare on a CPU."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from sglang.srt.runtime_context import attention_backends
 
-from service.sglang_plugin.attention import BACKEND_NAME, CpuTreeAttention, RequestPlan
+from service.sglang_plugin.attention import BACKEND_NAME, CpuTreeAttention
+from service.sglang_plugin.operators.attention import RequestPlan
 
 if TYPE_CHECKING:
     from sglang.srt.model_executor.forward_batch_info import ForwardBatch
