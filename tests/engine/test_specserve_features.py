@@ -98,7 +98,7 @@ def test_a_request_that_fills_its_context(specserve: Engine, mode: str) -> None:
         "input_ids": [1000 + i % 20 for i in range(1960)],
         "sampling_params": {
             "temperature": 0,
-            "max_new_tokens": 2048,
+            "max_new_tokens": 2048 - 1960,
             "ignore_eos": True,
             "custom_params": {"specserve": {"mode": mode}},
         },
