@@ -35,7 +35,7 @@ def lossless_variants(target: str, truncated: str) -> tuple[Variant, ...]:
         Variant("specserve batch 1", ours),
         Variant("specserve batch 4", ours, concurrency=4),
         Variant("specserve batch 4, mixed on and off", ours, concurrency=4, modes=("on", "off")),
-        Variant("ngram batch 1", Speculation(algorithm="ngram")),
+        Variant("ngram batch 4", Speculation(algorithm="ngram"), concurrency=4),
         Variant("standalone batch 4, cut draft, topk 1", _standalone(truncated, topk=1, nodes=4), concurrency=4),
         Variant("standalone batch 4, cut draft, topk 2", _standalone(truncated, topk=2, nodes=6), concurrency=4),
         Variant("standalone batch 4, own draft", _standalone(target, topk=1, nodes=4), concurrency=4),
