@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Literal
 
 import orjson
@@ -33,7 +34,12 @@ def configure(log_format: LogFormat = "console", level: LogLevel = "info") -> No
         )
     else:
         structlog.configure(
-            processors=[*shared, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)],
+            processors=[
+                *shared,
+                structlog.dev.ConsoleRenderer(
+                    colors=sys.stdout.isatty(), exception_formatter=structlog.dev.plain_traceback
+                ),
+            ],
             wrapper_class=structlog.make_filtering_bound_logger(minimum),
             cache_logger_on_first_use=True,
         )
