@@ -14,8 +14,8 @@ from service.profiles.speculation_args import draft_attention_args, speculation_
 from service.profiles.threads import openmp_env
 
 CPU_ATTENTION_BACKEND = "specserve_cpu"
-CPU_PREFILL_TOKENS = 512
-"""A piece of a prompt takes about a second at most, so that aborts and other requests' tokens get in between."""
+CPU_PREFILL_TOKENS = 256
+"""A piece of a prompt takes about half a second, so that aborts and other requests' tokens get in between."""
 CPU_KV_TOKENS = 32768
 HOST = "127.0.0.1"
 

@@ -56,7 +56,7 @@ class Runtime(Section):
     threads: int | None = Field(None, ge=1, description="CPU threads; none: all cores")
     max_running_requests: int = Field(16, ge=1, description="requests in one batch; more wait in the queue")
     chunked_prefill_tokens: int | None = Field(
-        None, ge=64, description="longest piece of a prompt in one step, tokens; none: 512 on a CPU, SGLang's on a GPU"
+        None, ge=64, description="longest piece of a prompt in one step, tokens; none: 256 on a CPU, SGLang's on a GPU"
     )
     attention_backend: str | None = Field(None, description="none: the best for the device")
     extra_args: tuple[str, ...] = Field((), description="appended to the engine's command as they stand")
