@@ -1,5 +1,6 @@
 """Sampling that speculation cannot change: every sampled request has a seed, and a token's draw depends only on
-its seed, its position and its distribution. A request therefore draws the same tokens with drafts and without.
+its seed, its position and its distribution. A request therefore draws the same tokens with drafts and without, but
+for rounding: passes of different width differ in the last bits, which can move a draw across a border.
 """
 
 from __future__ import annotations
