@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,8 @@ import torch
 from torch import Tensor
 
 BATCH_HINT = 16
-"""Rows that oneDNN lays a weight out for. Measured best for 1 to 16 rows, and no worse than others at 512."""
-
-MIN_ROWS = 4
-"""Fewer rows are padded to this many. oneDNN's kernels for 1 and 2 rows are slower, and the one for a single row
-sums in another order: a token decoded alone would differ in its last bits from the same token verified."""
+"""Rows that oneDNN lays a weight out for. 4, 8 and 16 give the same layout, the best from 1 to 16 rows and no worse
+at 512; 1 gives the plain layout, which is up to twice slower."""
 
 OPERATORS = ("_reorder_linear_weight", "_linear_pointwise", "_nbytes", "data_ptr")
 
@@ -27,6 +25,18 @@ def unavailable_reason() -> str | None:
     if missing:
         return f"this build of torch lacks torch.ops.mkldnn.{', '.join(missing)}"
     return None
+
+
+@functools.cache
+def min_rows() -> int:
+    """Fewer rows than this are padded up to it.
+
+    oneDNN's kernel for a single row may sum in another order (seen with AVX-512 and 1536 inputs), so that a token
+    decoded alone would differ in its last bits from the same token verified. With AVX-512 the kernels for 1 and 2
+    rows are also slower than that for 4 (16.7 and 19.4 : 12.9 ms for the linear layers of SmolLM2-135M); with AVX2
+    a step costs 3% more for 2 rows than for 1 and 8% more for 4.
+    """
+    return 4 if torch.backends.cpu.get_cpu_capability().startswith("AVX512") else 2
 
 
 @dataclass(slots=True)
@@ -93,7 +103,7 @@ class BlockedRows:
 
 
 def linear(x: Tensor, weight: PackedWeight, bias: Tensor | None = None) -> Tensor:
-    """x @ weight.T + bias for float32 x [..., inputs]. Does not mutate; few rows are padded, see MIN_ROWS."""
+    """x @ weight.T + bias for float32 x [..., inputs]. Does not mutate; few rows are padded, see `min_rows`."""
     flat = x.reshape(-1, weight.inputs)
     rows = flat.shape[0]
     padded = pad_rows(flat)
@@ -102,11 +112,12 @@ def linear(x: Tensor, weight: PackedWeight, bias: Tensor | None = None) -> Tenso
 
 
 def pad_rows(x: Tensor) -> Tensor:
-    """x [rows, n] itself, or with zero rows appended up to MIN_ROWS."""
+    """x [rows, n] itself, or with zero rows appended up to `min_rows()`."""
     rows = x.shape[0]
-    if rows >= MIN_ROWS or rows == 0:
+    missing = min_rows() - rows
+    if missing <= 0 or rows == 0:
         return x
-    return torch.nn.functional.pad(x, (0, 0, 0, MIN_ROWS - rows))
+    return torch.nn.functional.pad(x, (0, 0, 0, missing))
 
 
 def linear_kernel() -> Any:
