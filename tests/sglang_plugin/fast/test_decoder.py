@@ -1,5 +1,7 @@
 """The whole fast decoder against plain torch operators, on a small random model."""
 
+import platform
+
 import pytest
 import torch
 
@@ -76,3 +78,24 @@ def test_attention_sees_only_real_tokens_and_the_input_is_kept():
     whole.forward(x, torch.tensor([3]), attention)
     assert seen == [(1, 1, 1)] * 3
     assert torch.equal(x, kept)
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="seen on x86 only, not promised elsewhere")
+def test_a_token_has_the_same_bits_alone_and_among_others():
+    replica = Replica.random(Shape(layers=2, vocabulary=64))
+    layers, norm = [], Norm(torch.rand(576), tensor_eps(1e-5))
+    for weights in replica.weights:
+        packed = {name: Linear(onednn.PackedWeight.pack(weight)) for name, weight in weights.items()}
+        layers.append(
+            DecoderLayer(norm, packed["qkv"], packed["out"], norm, packed["gate_up"], packed["down"], 9, 3, 64)
+        )
+    whole = Decoder(tuple(layers), norm, lambda: replica.angles)
+    x, positions = torch.randn(12, 576), torch.arange(12)
+
+    def attention(index):
+        return lambda query, key, value: query
+
+    together, _ = whole.forward(x, positions, attention)
+    for tokens in (1, 2, 3, 5, 8):
+        alone, _ = whole.forward(x[:tokens], positions[:tokens], attention)
+        assert torch.equal(alone, together[:tokens]), tokens

@@ -1,5 +1,7 @@
 """Packed linears against F.linear, and reading rows out of the packed memory."""
 
+import platform
+
 import pytest
 import torch
 
@@ -30,6 +32,7 @@ def test_strided_and_three_dimensional_inputs():
         torch.testing.assert_close(out, torch.nn.functional.linear(x, weight), atol=1e-4, rtol=1e-5)
 
 
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="seen on x86 only, not promised elsewhere")
 @pytest.mark.parametrize("size", [(960, 576), (576, 1536), (1536, 576)])
 def test_a_row_has_the_same_bits_alone_and_among_others(size):
     torch.manual_seed(0)
