@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import embedding, linear, rms_norm, scaled_dot_product_attention, silu
 
 from service.sglang_plugin.fast.decoder import Attention, Decoder, DecoderLayer, Linear, Norm, tensor_eps
+from service.sglang_plugin.fast.hugepages import collapse
 from service.sglang_plugin.fast.onednn import PackedWeight
 from service.sglang_plugin.fast.onednn import linear as packed_linear
 
@@ -97,6 +98,7 @@ class Replica:
             )
         decoder, table = Decoder(tuple(layers), norm, lambda: self.angles), PackedWeight.pack(self.table)
         rows = table.rows_view()
+        collapse([table.region(), *(item.weight.region() for layer in layers for item in layer.linears())])
 
         def step(ids: Tensor) -> Tensor:
             x = embedding(ids, self.table) if rows is None else rows.read(ids)

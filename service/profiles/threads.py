@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SPIN_COUNT = 2000
+SPIN_COUNT = 4000
 """Turns that an idle OpenMP thread busy-waits before it sleeps (libgomp's own default is about a hundred times more).
 
 A step has some two hundred parallel regions a few microseconds apart. Threads that sleep at once pay a wake-up for

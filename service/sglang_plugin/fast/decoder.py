@@ -55,6 +55,10 @@ class DecoderLayer:
     kv_heads: int
     dim: int
 
+    def linears(self) -> tuple[Linear, ...]:
+        """Its four linear layers, in order."""
+        return self.qkv, self.out, self.gate_up, self.down
+
     def forward(self, x: Tensor, tokens: int, rotation: Rotation, attend: Attention) -> Tensor:
         """x [rows, hidden] -> the same shape, new. The rows after the first `tokens` are padding."""
         matmul, matmul_add = linear_kernel(), linear_add_kernel()

@@ -59,6 +59,10 @@ class PackedWeight:
         """A dense float32 copy, equal to what was packed."""
         return self.tensor.to_dense()
 
+    def region(self) -> tuple[int, int]:
+        """Address and bytes of the packed memory."""
+        return int(torch.ops.mkldnn.data_ptr(self.tensor)), int(torch.ops.mkldnn._nbytes(self.tensor))
+
     def rows_view(self) -> BlockedRows | None:
         """A view of the packed memory that can be read by rows, or None when the layout is not understood."""
         return BlockedRows.find(self)
@@ -77,8 +81,7 @@ class BlockedRows:
 
     @classmethod
     def find(cls, packed: PackedWeight, widths: tuple[int, ...] = (64, 48, 32, 24, 16, 8)) -> BlockedRows | None:
-        size = int(torch.ops.mkldnn._nbytes(packed.tensor))
-        address = int(torch.ops.mkldnn.data_ptr(packed.tensor))
+        address, size = packed.region()
         memory = torch.frombuffer((ctypes.c_char * size).from_address(address), dtype=torch.float32)
         dense = packed.unpack()
         for width in widths:
@@ -117,7 +120,9 @@ def pad_rows(x: Tensor) -> Tensor:
     missing = min_rows() - rows
     if missing <= 0 or rows == 0:
         return x
-    return torch.nn.functional.pad(x, (0, 0, 0, missing))
+    padded = x.new_zeros(rows + missing, x.shape[1])
+    padded[:rows] = x
+    return padded
 
 
 def linear_kernel() -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from sglang.srt.layers.linear import LinearBase
 from torch import nn
 
-from service.sglang_plugin.fast import embedding, linear, llama
+from service.sglang_plugin.fast import embedding, hugepages, linear, llama
 from service.sglang_plugin.fast.onednn import unavailable_reason
 
 logger = logging.getLogger(__name__)
@@ -25,6 +25,7 @@ def after_load_model(result: Any, runner: Any) -> None:
     packed, left = pack_linears(model)
     head = pack_head(model, shared_elsewhere=_head_is_shared(runner.server_args))
     logger.info("fast CPU path: %d linear layers packed, %d left plain; output head: %s", packed, left, head)
+    log_huge_pages(model)
     replace_decoder(model)
 
 
@@ -85,6 +86,16 @@ def pack_head(model: Any, shared_elsewhere: bool) -> str:
     if linear.packed_weight(head) is None:
         return "plain (oneDNN's layout cannot be read by rows)"
     return "packed, its rows read in place as the embedding" if tied else "packed"
+
+
+def log_huge_pages(model: nn.Module) -> None:
+    """Move the packed weights to huge pages where the kernel can, and log how much of them."""
+    weights = [linear.packed_weight(module) for module in model.modules()]
+    result = hugepages.collapse([weight.region() for weight in weights if weight is not None])
+    if result.reason is not None:
+        logger.info("packed weights on ordinary pages: %s", result.reason)
+    else:
+        logger.info("packed weights: %d of %d MB on huge pages", result.done >> 20, result.asked >> 20)
 
 
 def replace_decoder(model: Any) -> None:
