@@ -73,7 +73,7 @@ def _register_cpu() -> None:
 
         return CpuTreeAttention(runner)
 
-    from service.sglang_plugin import draft_attention, sampling, verify
+    from service.sglang_plugin import draft_attention, sampling, seeds, verify
     from service.sglang_plugin.fast import install
 
     install()
@@ -89,7 +89,7 @@ def _register_cpu() -> None:
     HookRegistry.register("sglang.srt.speculative.eagle_utils.eagle_sample", verify.sample_tree, HookType.REPLACE)
     HookRegistry.register(
         "sglang.srt.sampling.sampling_batch_info.SamplingBatchInfo.from_schedule_batch",
-        sampling.add_seeds,
+        seeds.add_seeds,
         HookType.AFTER,
     )
     HookRegistry.register(

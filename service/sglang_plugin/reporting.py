@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from service.sglang_plugin.seeds import CHOICE, choice_rid
 from service.sglang_plugin.trace import TRACE_KEY, decode_trace
 
 
@@ -34,24 +35,23 @@ def spec_tokens_details(meta_info: dict[str, Any]) -> Any:
 
 
 def numbered_child_rid(original: Callable[[Any], Any], request: Any) -> Any:
-    """Around hook of `GenerateReqInput.regenerate_rid`: the choices of `n` > 1 are `<rid>-1`, `<rid>-2`, ...
+    """Around hook of `GenerateReqInput.regenerate_rid`: the choices of `n` > 1 get the ids of `choice_rid`.
 
-    SGLang gives them unrelated ids, so that aborting the client's request stopped none of them. `<rid>-0` is
-    SGLang's prefix warm-up. Mutates the request.
+    SGLang gives them unrelated ids, so that aborting the client's request stopped none of them. Mutates the request.
     """
     if not isinstance(request.rid, str) or not isinstance(request.sampling_params, dict):
         return original(request)
     # The prompts of one request share the dictionary, so the choices are counted for each prompt's id.
     counts = request.sampling_params.setdefault("specserve_children", {})
     number = counts[request.rid] = counts.get(request.rid, -1) + 1
-    request.rid = f"{request.rid}-{number}"
+    request.rid = choice_rid(request.rid, number)
     return request.rid
 
 
 def abort_children(original: Callable[..., None], manager: Any, rid: str = "", abort_all: bool = False) -> None:
     """Around hook of `TokenizerManager.abort_request`: aborting a request aborts its prompts (`<rid>_0`, ...) and
-    their choices (`<rid>_0-1`, ...)."""
-    derived = re.compile(re.escape(rid) + r"(_\d+)?(-\d+)?")
+    their choices."""
+    derived = re.compile(re.escape(rid) + rf"(_\d+)?({CHOICE}\d+)?")
     children = [known for known in manager.rid_to_state if rid and known != rid and derived.fullmatch(known)]
     original(manager, rid, abort_all)
     for child in children:

@@ -1,70 +1,63 @@
-"""Sampling that speculation cannot change: every sampled request has a seed, and a token's draw depends only on
-its seed, its position and its distribution. A request therefore draws the same tokens with drafts and without, but
-for rounding: passes of different width differ in the last bits, which can move a draw across a border.
+"""Sampling that speculation cannot change: a token's draw depends only on its seed, position and distribution.
+
+A sampled request therefore draws the same tokens with drafts and without. Draws are by Gumbel-max with noise that
+belongs to the token id, so that the last bits of a distribution, which differ between passes of different width,
+change a token only where the two best sums all but tie.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
-import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 if TYPE_CHECKING:
     from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 
-SEED_MASK = 2**62 - 1
-WORD = 2**64 - 1
+_FIRST_LOOK = 256
+"""Tokens looked at before all are sorted; nearly every top-p set is smaller."""
 
 
-def seed_of(seed: int | None, rid: str) -> int:
-    """The seed of one completion: the client's, else a random one. Choices behind the first (`rid` ends in `-2`,
-    `-3`, ...) get seeds derived from it, so that `n` choices differ and yet repeat."""
-    if seed is None:
-        return secrets.randbits(62)
-    choice = re.search(r"-(\d{1,3})$", rid)
-    if choice is None or int(choice[1]) < 2:
-        return seed & SEED_MASK
-    digest = hashlib.blake2b(f"{seed}:{choice[1]}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") & SEED_MASK
+def gumbel(seed: int, position: int, columns: int) -> torch.Tensor:
+    """Standard Gumbel noise [columns], float64, a function of seed (62 bits) and position only.
 
-
-def add_seeds(result: SamplingBatchInfo, cls: type, batch: Any, vocab_size: int) -> SamplingBatchInfo:
-    """After hook of `SamplingBatchInfo.from_schedule_batch`: SGLang seeds requests in its deterministic mode only.
-
-    A seed is drawn once a request and kept on it as `specserve_seed`; greedy requests get one too, because SGLang
-    merges batches column by column. Mutates the result and the requests.
+    Minus the logarithm of exponential draws from Philox, a counter-based generator (Salmon et al. 2011). Float32 draws
+    would not do: one in 2^23 of them is zero, which would make its token win.
     """
-    del cls, vocab_size
-    for req in batch.reqs:
-        if not hasattr(req, "specserve_seed"):
-            req.specserve_seed = seed_of(req.sampling_params.sampling_seed, req.rid)
-    result.sampling_seed = torch.tensor([req.specserve_seed for req in batch.reqs], dtype=torch.int64)
-    return result
-
-
-def uniform(seed: int, position: int) -> float:
-    """A number in [0, 1) that depends on seed and position only: splitmix64 of both, 53 bits (Steele et al. 2014)."""
-    state = (seed * 0x9E3779B97F4A7C15 + position * 0xD1B54A32D192ED03 + 0x9E3779B97F4A7C15) & WORD
-    state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & WORD
-    state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & WORD
-    return ((state ^ (state >> 31)) >> 11) * 2.0**-53
+    bits = np.random.Philox(key=np.array([seed, position], dtype=np.uint64))
+    draws = np.random.Generator(bits).standard_exponential(columns)
+    return torch.from_numpy(np.negative(np.log(draws, out=draws), out=draws))
 
 
 def draw_seeded(logprobs: torch.Tensor, seed: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-    """Replaces SGLang's `multinomial_with_seed`, which needs a CUDA-only hash: inverse-CDF sampling.
+    """Replaces SGLang's `multinomial_with_seed`, which needs a CUDA-only hash and one hash a column.
 
     `logprobs` are log weights [rows, columns] that need not sum to one, -inf for never; `seed` and `positions` are
-    integers [rows]. Returns the drawn column of each row, int64 [rows, 1]. One number a row replaces one a column.
+    integers [rows]. Returns the drawn column of each row, int64 [rows, 1]. Mutates nothing.
     """
-    cumulative = logprobs.double().exp_().cumsum_(-1)
-    draws = [uniform(s, p) for s, p in zip(seed.tolist(), positions.tolist(), strict=True)]
-    threshold = torch.tensor(draws, dtype=torch.float64).unsqueeze(-1) * cumulative[:, -1:]
-    # The first column whose cumulative weight exceeds the threshold; columns of weight 0 are never first.
-    return torch.searchsorted(cumulative, threshold, right=True).clamp_max_(logprobs.shape[-1] - 1)
+    drawn = [
+        (row + gumbel(s, p, len(row))).argmax()
+        for row, s, p in zip(logprobs, seed.tolist(), positions.tolist(), strict=True)
+    ]
+    return torch.stack(drawn).unsqueeze(-1)
+
+
+def kept_tokens(probs: torch.Tensor, top_k: int, top_p: float, min_p: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The tokens of one row that pass top-k, top-p and min-p, and their weights, in falling order.
+
+    `probs` float [vocab]. A token passes top-p when the tokens before it hold at most `top_p` of the mass, min-p when
+    it has at least `min_p` times the best probability. Each filter keeps the first tokens of the order, so that it
+    does not matter which goes first.
+    """
+    for count in (min(top_k, _FIRST_LOOK), min(top_k, len(probs))):
+        weights, tokens = probs.topk(min(count, len(probs)))
+        before = weights.cumsum(0) - weights
+        kept = (before <= top_p) & (weights >= min_p * weights[0])
+        if not kept[-1]:
+            break
+    return tokens[kept], weights[kept]
 
 
 def sample_filtered(
@@ -76,51 +69,66 @@ def sample_filtered(
     need_min_p_sampling: bool,
     sampling_seed: torch.Tensor | None,
     positions: torch.Tensor,
-    **options: Any,
+    *,
+    return_filtered_probs: bool = False,
+    max_top_k: int | None = None,
 ) -> Any:
-    """Around hook of SGLang's torch sampler, which refuses min-p with seeds: min-p is applied here first.
+    """Around hook of SGLang's torch sampler, which sorts the vocabulary for each row and refuses min-p with seeds.
 
-    `probs` is float [rows, vocab]; min-p keeps tokens with at least `min_p` times the best probability. Dropping
-    them before top-k and top-p keeps the same set as after, because both keep a prefix of the sorted tokens; the
-    weights need no renormalising, a draw by argmax of weight plus noise is invariant to their scale.
+    `probs` is float [rows, vocab]; returns the drawn tokens, int32 [rows]. Unseeded draws and those whose filtered
+    weights are asked for stay SGLang's.
     """
-    if sampling_seed is not None and need_min_p_sampling:
-        floor = probs.amax(-1, keepdim=True) * min_ps.view(-1, 1)
-        kept = probs.masked_fill(probs < floor, 0.0)
-        top_p_mass = top_ps.view(-1)
-        return original(kept, top_ks, top_p_mass, min_ps, False, sampling_seed, positions, **options)
-    return original(probs, top_ks, top_ps, min_ps, need_min_p_sampling, sampling_seed, positions, **options)
+    if sampling_seed is None or return_filtered_probs:
+        options = {"return_filtered_probs": return_filtered_probs, "max_top_k": max_top_k}
+        return original(probs, top_ks, top_ps, min_ps, need_min_p_sampling, sampling_seed, positions, **options)
+    floors = min_ps if need_min_p_sampling else torch.zeros_like(top_ps)
+    limits = zip(top_ks.view(-1).tolist(), top_ps.view(-1).tolist(), floors.view(-1).tolist(), strict=True)
+    drawn = []
+    for row, limit, seed, position in zip(probs, limits, sampling_seed.tolist(), positions.tolist(), strict=True):
+        tokens, weights = kept_tokens(row, *limit)
+        noise = gumbel(seed, position, len(row))[tokens]
+        drawn.append(tokens[(weights.double().log() + noise).argmax()])
+    return torch.stack(drawn).int()
 
 
-def draw_tokens(
-    logits: torch.Tensor, info: SamplingBatchInfo, rows: torch.Tensor, positions: torch.Tensor
-) -> torch.Tensor:
-    """One token for each row of a verify batch, as SGLang's sampler draws it for a plain decode step.
+class NextTokens:
+    """The target's next token behind rows of a verify batch, drawn as SGLang's sampler draws for a plain step.
 
-    `logits` float [rows, vocab] with penalties, biases and grammar applied; `rows` int64 [rows] names the request
-    of each row; `positions` int64 [rows] the position of its last token. Returns int64 [rows]. Mutates nothing.
+    `logits` float [rows, vocab] with penalties, biases and grammar applied; `rows` int64 [rows] names the request of
+    each row; `positions` int64 [rows] the position of its last token. Rows are drawn when asked for: most rows of a
+    tree are never reached, and a sampled draw costs far more than a look at the best token.
     """
-    if info.is_all_greedy:
-        return logits.argmax(-1)
-    from sglang.srt.layers.sampler import sampling_from_probs_torch, top_k_top_p_min_p_sampling_from_probs_torch
 
-    probs = torch.softmax(logits / info.temperatures[rows], dim=-1)
-    seeds = info.sampling_seed[rows]
-    if not (info.need_top_p_sampling or info.need_top_k_sampling or info.need_min_p_sampling):
-        drawn = sampling_from_probs_torch(probs, sampling_seed=seeds, positions=positions)
-    else:
-        drawn = top_k_top_p_min_p_sampling_from_probs_torch(
-            probs,
-            info.top_ks[rows],
-            info.top_ps[rows],
-            info.min_ps[rows],
-            info.need_min_p_sampling,
-            seeds,
-            positions,
-            max_top_k=info.max_top_k,
-        )
-    drawn = drawn.reshape(-1).long()
-    if info.is_any_greedy:
-        # top_k = 1 is how SGLang writes greedy; the argmax must not depend on how a filter breaks ties.
-        drawn = torch.where(info.top_ks[rows] <= 1, logits.argmax(-1), drawn)
-    return drawn
+    def __init__(
+        self, logits: torch.Tensor, info: SamplingBatchInfo, rows: torch.Tensor, positions: torch.Tensor
+    ) -> None:
+        self._logits, self._info, self._rows, self._positions = logits, info, rows, positions
+        self._best = logits.argmax(-1)
+
+    def __call__(self, wanted: Sequence[int]) -> list[int]:
+        """The tokens behind the wanted rows."""
+        index = torch.tensor(wanted)
+        best = self._best[index]
+        if self._info.is_all_greedy:
+            return [int(token) for token in best.tolist()]
+        drawn = self._draw(index)
+        if self._info.is_any_greedy:
+            # top_k = 1 is how SGLang writes greedy; the argmax must not depend on how a filter breaks ties.
+            drawn = torch.where(self._info.top_ks[self._rows[index]] <= 1, best, drawn)
+        return [int(token) for token in drawn.tolist()]
+
+    def _draw(self, index: torch.Tensor) -> torch.Tensor:
+        from sglang.srt.layers.sampler import sampling_from_probs_torch, top_k_top_p_min_p_sampling_from_probs_torch
+
+        info, rows, positions = self._info, self._rows[index], self._positions[index]
+        probs = torch.softmax(self._logits[index] / info.temperatures[rows], dim=-1)
+        seeds = info.sampling_seed[rows]
+        if not (info.need_top_p_sampling or info.need_top_k_sampling or info.need_min_p_sampling):
+            drawn = sampling_from_probs_torch(probs, sampling_seed=seeds, positions=positions)
+        else:
+            top_ks, top_ps, min_ps = info.top_ks[rows], info.top_ps[rows], info.min_ps[rows]
+            options = {"max_top_k": info.max_top_k}
+            drawn = top_k_top_p_min_p_sampling_from_probs_torch(
+                probs, top_ks, top_ps, min_ps, info.need_min_p_sampling, seeds, positions, **options
+            )
+        return drawn.reshape(-1).long()

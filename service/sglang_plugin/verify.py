@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from service.sglang_plugin.operators.tree import verify_tree_greedy_cpu
-from service.sglang_plugin.sampling import draw_tokens
+from service.sglang_plugin.sampling import NextTokens
+from service.speculation.tree import ROOT, DraftTree, follow
 
 if TYPE_CHECKING:
     from sglang.srt.constrained.base_grammar_backend import GrammarMask
@@ -58,18 +58,45 @@ def sample_tree(
     logits = logits_output.next_token_logits
     rows = torch.arange(batch_size).repeat_interleave(n)
     adjust_logits(logits, batch.sampling_info, rows, grammar_mask)
-    drawn = draw_tokens(logits, batch.sampling_info, rows, verify_input.positions.reshape(-1).long())
+    draws = NextTokens(logits, batch.sampling_info, rows, verify_input.positions.reshape(-1).long())
+    trees, flat_rows = linked_trees(verify_input, batch_size)
+    found = follow(trees, lambda wanted: draws([flat_rows[i][1 + node] for i, node in wanted]))
     predict = torch.zeros(batch_size * n, dtype=torch.int32)
     accept_index = torch.full((batch_size, verify_input.max_tree_depth), -1, dtype=torch.int32)
-    accepted = torch.empty(batch_size, dtype=torch.int32)
-    verify_tree_greedy_cpu(
-        predict,
-        accept_index,
-        accepted,
-        verify_input.draft_token.reshape(batch_size, n),
-        verify_input.retrieve_index,
-        verify_input.retrieve_next_token,
-        verify_input.retrieve_next_sibling,
-        drawn.reshape(batch_size, n),
+    for i, (path, emitted) in enumerate(found):
+        reached = [flat_rows[i][0], *(flat_rows[i][1 + node] for node in path)]
+        accept_index[i, : len(reached)] = torch.tensor(reached, dtype=torch.int32)
+        predict[reached] = torch.tensor(emitted, dtype=torch.int32)
+    return predict, torch.tensor([len(emitted) for _, emitted in found], dtype=torch.int32), accept_index
+
+
+def linked_trees(verify_input: Any, batch_size: int) -> tuple[list[DraftTree], list[list[int]]]:
+    """SGLang's linked trees as ours, and the flat rows of root and nodes. Cut at the depth that SGLang can take."""
+    first, sibling, index, tokens = (
+        links.reshape(batch_size, -1).tolist()
+        for links in (
+            verify_input.retrieve_next_token,
+            verify_input.retrieve_next_sibling,
+            verify_input.retrieve_index,
+            verify_input.draft_token,
+        )
     )
-    return predict, accepted + 1, accept_index
+    trees, flat_rows = [], []
+    for i in range(batch_size):
+        level, nodes = [(0, ROOT)], [0]
+        parents: list[int] = []
+        for _ in range(verify_input.max_tree_depth - 1):
+            below = []
+            for linked, node in level:
+                seen, child = set[int](), first[i][linked]
+                while child != -1:
+                    if tokens[i][child] not in seen:
+                        seen.add(tokens[i][child])
+                        below.append((child, len(parents)))
+                        parents.append(node)
+                        nodes.append(child)
+                    child = sibling[i][child]
+            level = below
+        trees.append(DraftTree(tuple(tokens[i][node] for node in nodes[1:]), tuple(parents)))
+        flat_rows.append([index[i][node] for node in nodes])
+    return trees, flat_rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,11 +19,13 @@ from sglang.srt.speculative.ngram_info import NgramVerifyInput
 
 from service.sglang_plugin.drafting import DraftBook
 from service.sglang_plugin.grammar import grammar_mask_of
-from service.sglang_plugin.sampling import draw_tokens
+from service.sglang_plugin.sampling import NextTokens
 from service.sglang_plugin.verify import adjust_logits
 from service.sglang_plugin.verify_input import RaggedVerifyInput
 from service.speculation.drafter import drafter_registry
-from service.speculation.tree import accepted_path
+from service.speculation.tree import follow
+
+Found = tuple[list[int], list[int]]
 
 
 class SpecserveWorker(BaseSpecWorker):
@@ -83,8 +85,10 @@ class SpecserveWorker(BaseSpecWorker):
         result = self._target_worker.forward_batch_generation(batch, is_verify=True)
         logits = result.logits_output.next_token_logits
         adjust_logits(logits, batch.sampling_info, verify.rows, grammar_mask_of(batch, verify))
-        drawn = draw_tokens(logits, batch.sampling_info, verify.rows, verify.positions)
-        tokens, accept_lens = self._commit(batch, verify, drawn, result.logits_output)
+        draws = NextTokens(logits, batch.sampling_info, verify.rows, verify.positions)
+        starts = verify.starts
+        found = follow(trees, lambda wanted: draws([starts[i] + 1 + node for i, node in wanted]))
+        tokens, accept_lens = self._commit(batch, verify, found, result.logits_output)
         batch.forward_mode = ForwardMode.DECODE
         proposed = torch.tensor([len(tree) for tree in trees], dtype=torch.int32)
         lengths = batch.seq_lens + accept_lens
@@ -97,27 +101,27 @@ class SpecserveWorker(BaseSpecWorker):
         return torch.cat([table[row, start : start + count] for row, start, count in rows]).long()
 
     def _commit(
-        self, batch: ScheduleBatch, verify: RaggedVerifyInput, drawn: torch.Tensor, logits_output: Any
+        self, batch: ScheduleBatch, verify: RaggedVerifyInput, found: Sequence[Found], logits_output: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Accept, move KV rows and compute logprobs; tokens int32 [batch, width] and accept lengths [batch]."""
+        """Move KV rows and compute logprobs of the accepted; tokens int32 [batch, width] and lengths [batch]."""
         tokens = torch.zeros(len(batch.reqs), self.width, dtype=torch.int32)
-        accept_index = torch.full((len(batch.reqs), self.width), -1, dtype=torch.int64)
-        accept_lens, sources, targets = [], [], []
-        targets_of = drawn.tolist()
-        for i, (tree, start) in enumerate(zip(verify.trees, verify.starts, strict=True)):
-            chosen = targets_of[start : start + 1 + len(tree)]
-            path = [0, *(1 + node for node in accepted_path(tree, chosen))]
-            tokens[i, : len(path)] = torch.tensor([chosen[node] for node in path], dtype=torch.int32)
-            accept_index[i, : len(path)] = torch.tensor([start + node for node in path])
-            accept_lens.append(len(path))
-            sources += [start + node for step, node in enumerate(path) if node != step]
-            targets += [start + step for step, node in enumerate(path) if node != step]
+        accept_index = torch.zeros(len(batch.reqs), self.width, dtype=torch.int64)
+        sources, targets = [], []
+        for i, ((path, emitted), start) in enumerate(zip(found, verify.starts, strict=True)):
+            tokens[i, : len(emitted)] = torch.tensor(emitted, dtype=torch.int32)
+            rows = [start, *(start + 1 + node for node in path)]
+            accept_index[i, : len(rows)] = torch.tensor(rows)
+            sources += [row for step, row in enumerate(rows) if row != start + step]
+            targets += [start + step for step, row in enumerate(rows) if row != start + step]
         if sources:
             slots = batch.out_cache_loc
             self.token_to_kv_pool_allocator.get_kvcache().move_kv_cache(slots[targets], slots[sources])
+        accept_lens = [len(emitted) for _, emitted in found]
         if batch.return_logprob:
-            index = accept_index[:, : max(accept_lens)].clamp_min(0)
-            compute_spec_logprobs(batch, logits_output, drawn.int(), accept_index=index)
+            index = accept_index[:, : max(accept_lens)]
+            predicted = torch.zeros(len(verify.rows), dtype=torch.int32)
+            predicted[accept_index] = tokens
+            compute_spec_logprobs(batch, logits_output, predicted, accept_index=index)
         return tokens, torch.tensor(accept_lens, dtype=torch.int32)
 
     def _result(

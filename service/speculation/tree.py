@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 ROOT = -1
@@ -46,14 +46,33 @@ class DraftTree:
 def accepted_path(tree: DraftTree, targets: Sequence[int]) -> list[int]:
     """Nodes on the longest path whose tokens the target model chose.
 
-    `targets[0]` is the target's token behind the root, `targets[1 + i]` the one behind node i. With targets that
-    are the argmax this is greedy verification; with targets sampled independently per node from the target's
-    distribution the emitted tokens have exactly that distribution (the draft only decides which rows are ready).
+    `targets[0]` is the target's token behind the root, `targets[1 + i]` the one behind node i.
     """
-    path: list[int] = []
-    current = ROOT
-    for node, (token, parent) in enumerate(zip(tree.tokens, tree.parents, strict=True)):
-        if parent == current and token == targets[current + 1]:
-            path.append(node)
-            current = node
+    ((path, _),) = follow([tree], lambda wanted: [targets[1 + node] for _, node in wanted])
     return path
+
+
+def follow(
+    trees: Sequence[DraftTree], next_tokens: Callable[[list[tuple[int, int]]], list[int]]
+) -> list[tuple[list[int], list[int]]]:
+    """Walk down every tree along the target's tokens: for each tree the accepted nodes and the emitted tokens.
+
+    `next_tokens` is given pairs (tree, node), ROOT included, and returns the target's token behind each; it is asked
+    for reached nodes only, level by level. With argmax tokens this is greedy verification; with tokens drawn from the
+    target's distribution the emitted tokens have exactly that distribution: the drafts only decide which rows are
+    ready. There is one more token than nodes: the bonus token.
+    """
+    children = [{edge: node for node, edge in enumerate(zip(t.parents, t.tokens, strict=True))} for t in trees]
+    found: list[tuple[list[int], list[int]]] = [([], []) for _ in trees]
+    at = [(i, ROOT) for i in range(len(trees))]
+    while at:
+        reached = []
+        for (i, node), token in zip(at, next_tokens(at), strict=True):
+            path, emitted = found[i]
+            emitted.append(token)
+            child = children[i].get((node, token))
+            if child is not None:
+                path.append(child)
+                reached.append((i, child))
+        at = reached
+    return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
@@ -17,11 +17,11 @@ import torch
 from scipy.stats import chisquare
 
 from service.sglang_plugin import sampling
-from service.speculation.tree import ROOT, DraftTree, accepted_path
+from service.speculation.tree import ROOT, DraftTree, follow
 
 VOCABULARY, LENGTH, DRAWS = 4, 3, 20_000
 Prefix = tuple[int, ...]
-Draw = Callable[[torch.Tensor, int], torch.Tensor]
+Draw = Callable[[torch.Tensor, int, Sequence[int]], list[int]]
 
 
 @pytest.fixture(autouse=True)
@@ -68,53 +68,54 @@ def prefix_of(tree: DraftTree, node: int) -> Prefix:
     return () if node == ROOT else (*prefix_of(tree, tree.parents[node]), tree.tokens[node])
 
 
-def draw_as_the_worker(logits: torch.Tensor, depth: int) -> torch.Tensor:
-    """`DRAWS` draws from one row of logits, one seed each."""
+def draw_as_the_worker(logits: torch.Tensor, depth: int, samples: Sequence[int]) -> list[int]:
+    """One draw for each of the samples from one row of logits; a sample keeps its seed."""
+    count = len(samples)
     info = SimpleNamespace(
         is_all_greedy=False,
         is_any_greedy=False,
-        temperatures=torch.ones(DRAWS, 1),
-        sampling_seed=torch.arange(DRAWS) * 7919 + 13,
+        temperatures=torch.ones(count, 1),
+        sampling_seed=torch.tensor(samples) * 7919 + 13,
         need_top_p_sampling=False,
         need_top_k_sampling=False,
         need_min_p_sampling=False,
     )
-    rows, positions = torch.arange(DRAWS), torch.full((DRAWS,), 100 + depth)
-    return sampling.draw_tokens(logits.expand(DRAWS, VOCABULARY), info, rows, positions)
+    rows, positions = torch.arange(count), torch.full((count,), 100 + depth)
+    return sampling.NextTokens(logits.expand(count, VOCABULARY), info, rows, positions)(range(count))
 
 
-def draw_greedy(logits: torch.Tensor, depth: int) -> torch.Tensor:
-    return logits.argmax().expand(DRAWS)
+def draw_greedy(logits: torch.Tensor, depth: int, samples: Sequence[int]) -> list[int]:
+    return [int(logits.argmax())] * len(samples)
 
 
 def emitted(target: Target, seed: int, draw: Draw, bias: float = 0.0) -> Counter[Prefix]:
     """The first tokens of `DRAWS` speculative decodings, with a new random tree behind every committed prefix.
 
-    `bias` is the chance to accept a draft token that the target did not draw.
+    `bias` is the chance to accept the first draft token whatever the target drew.
     """
     generator = random.Random(seed)
-    drawn: dict[Prefix, list[int]] = {}
-    trees: dict[Prefix, DraftTree] = {}
+    trees: dict[Prefix, DraftTree] = defaultdict(lambda: random_tree(generator, depth=2))
+    texts: list[Prefix] = [()] * DRAWS
+    while open_ones := [sample for sample, text in enumerate(texts) if len(text) < LENGTH]:
+        step = [trees[texts[sample]] for sample in open_ones]
 
-    def token_of(prefix: Prefix, sample: int) -> int:
-        if prefix not in drawn:
-            drawn[prefix] = draw(target.logits(prefix), len(prefix)).tolist()
-        return drawn[prefix][sample]
+        def next_tokens(wanted: list[tuple[int, int]]) -> list[int]:
+            groups: dict[Prefix, list[int]] = defaultdict(list)
+            for index, (i, node) in enumerate(wanted):
+                groups[texts[open_ones[i]] + prefix_of(step[i], node)].append(index)  # noqa: B023
+            tokens = [0] * len(wanted)
+            for prefix, indices in groups.items():
+                samples = [open_ones[wanted[index][0]] for index in indices]
+                for index, token in zip(indices, draw(target.logits(prefix), len(prefix), samples), strict=True):
+                    tokens[index] = token
+            for index, (i, node) in enumerate(wanted):
+                if node == ROOT and generator.random() < bias:
+                    tokens[index] = step[i].tokens[0]  # noqa: B023
+            return tokens
 
-    counts: Counter[Prefix] = Counter()
-    for sample in range(DRAWS):
-        text: Prefix = ()
-        while len(text) < LENGTH:
-            if text not in trees:
-                trees[text] = random_tree(generator, depth=2)
-            tree = trees[text]
-            targets = [token_of(text + prefix_of(tree, node), sample) for node in range(ROOT, len(tree))]
-            if bias and len(tree) and generator.random() < bias:
-                targets[0] = tree.tokens[0]
-            path = accepted_path(tree, targets)
-            text += (*(tree.tokens[node] for node in path), targets[path[-1] + 1 if path else 0])
-        counts[text[:LENGTH]] += 1
-    return counts
+        for sample, (_, tokens) in zip(open_ones, follow(step, next_tokens), strict=True):
+            texts[sample] += tuple(tokens)
+    return Counter(text[:LENGTH] for text in texts)
 
 
 def p_value(target: Target, counts: Counter[Prefix]) -> float:
@@ -172,7 +173,7 @@ def test_filtered_draws_keep_the_filtered_distribution(
         max_top_k=top_k,
     )
     rows, positions = torch.arange(DRAWS), torch.full((DRAWS,), 100)
-    drawn = sampling.draw_tokens(logits.expand(DRAWS, VOCABULARY), info, rows, positions)
+    drawn = torch.tensor(sampling.NextTokens(logits.expand(DRAWS, VOCABULARY), info, rows, positions)(range(DRAWS)))
     expected = filtered(logits.softmax(-1).tolist(), top_k, top_p, min_p)
     observed = [int((drawn == token).sum()) for token in range(VOCABULARY)]
     assert all(count == 0 for count, chance in zip(observed, expected, strict=True) if chance == 0)

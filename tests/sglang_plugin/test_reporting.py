@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from service.sglang_plugin.reporting import abort_children, numbered_child_rid
+from service.sglang_plugin.seeds import choice_rid
 
 
 def never(request: Any) -> str:
@@ -17,7 +18,7 @@ def test_choices_are_numbered_for_each_prompt() -> None:
     shared: dict[str, Any] = {"temperature": 1.0}
     prompts = [SimpleNamespace(rid=f"a_{i}", sampling_params=shared) for i in range(2)]
     rids = [numbered_child_rid(never, copy.copy(prompt)) for _ in range(3) for prompt in prompts]
-    assert rids == ["a_0-0", "a_1-0", "a_0-1", "a_1-1", "a_0-2", "a_1-2"]
+    assert rids == [choice_rid(rid, number) for number in range(3) for rid in ("a_0", "a_1")]
     assert [prompt.rid for prompt in prompts] == ["a_0", "a_1"]
 
 
@@ -27,15 +28,17 @@ def test_batches_of_ids_are_left_to_sglang() -> None:
 
 
 def test_an_abort_reaches_prompts_and_choices_and_nobody_else() -> None:
-    known = ["a", "a-1", "a-2", "a_0", "a_0-1", "a_12-3", "ab", "a-x", "a-1-1", "b", "b-1", "a_"]
+    ours = ["a", choice_rid("a", 1), choice_rid("a", 20), "a_0", choice_rid("a_0", 1), choice_rid("a_12", 3)]
+    others = ["ab", "a-1", "a-choice-x", choice_rid("a-1", 1), choice_rid("b", 1), "b", "a_"]
+    known = [*ours, *others]
     manager = SimpleNamespace(rid_to_state=dict.fromkeys(known))
     aborted: list[str] = []
     abort_children(lambda _, rid, abort_all: aborted.append(rid), manager, rid="a")
-    assert aborted == ["a", "a-1", "a-2", "a_0", "a_0-1", "a_12-3"]
+    assert aborted == ours
 
 
 def test_ids_are_taken_literally() -> None:
-    manager = SimpleNamespace(rid_to_state=dict.fromkeys(["a.b-1", "axb-1"]))
+    manager = SimpleNamespace(rid_to_state=dict.fromkeys([choice_rid("a.b", 1), choice_rid("axb", 1)]))
     aborted: list[str] = []
     abort_children(lambda _, rid, abort_all: aborted.append(rid), manager, rid="a.b")
-    assert aborted == ["a.b", "a.b-1"]
+    assert aborted == ["a.b", choice_rid("a.b", 1)]
