@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
 from service.errors import UnknownNameError
@@ -16,9 +17,10 @@ Factory = Callable[..., T]
 class Registry(Generic[T]):
     """Named factories of one kind.
 
-    Listing names runs no factory, so it imports nothing heavy: a factory imports its implementation
-    when it is called. Third parties add names through the entry-point group `specserve.<kind>`;
-    `SPECSERVE_PLUGINS` (comma-separated names, empty for none) limits which are seen.
+    Listing names runs no factory, so it imports nothing heavy: a factory imports its implementation when it is
+    called, and what is registered by its path is imported when it is loaded. Third parties add names through the
+    entry-point group `specserve.<kind>`; `SPECSERVE_PLUGINS` (comma-separated names, empty for none) limits which
+    are seen.
     """
 
     def __init__(self, kind: str) -> None:
@@ -36,18 +38,30 @@ class Registry(Generic[T]):
 
         return add
 
+    def register_path(self, name: str, path: str) -> None:
+        """Add what `module:attribute` names, imported when it is used. Raises ValueError when the name is taken."""
+        module, attribute = path.split(":")
+        self.register(name)(lambda: getattr(import_module(module), attribute))
+
     def create(self, name: str, /, **options: object) -> T:
         """Build the named thing. Raises UnknownNameError with the known names."""
         factory = self._factories.get(name)
-        if factory is None:
-            for point in self._points():
-                if point.name == name:
-                    factory = point.load()
-                    break
-            else:
-                known = ", ".join(sorted(self))
-                raise UnknownNameError(f"unknown {self.kind} {name!r}; known: {known}")
-        return factory(**options)
+        return self._point(name).load()(**options) if factory is None else factory(**options)
+
+    def load(self, name: str) -> T:
+        """The named thing itself: what `register_path` or the entry point of a third party names.
+
+        Raises UnknownNameError with the known names.
+        """
+        factory = self._factories.get(name)
+        return self._point(name).load() if factory is None else factory()
+
+    def _point(self, name: str) -> EntryPoint:
+        for point in self._points():
+            if point.name == name:
+                return point
+        known = ", ".join(sorted(self))
+        raise UnknownNameError(f"unknown {self.kind} {name!r}; known: {known}")
 
     def __iter__(self) -> Iterator[str]:
         yield from self._factories
@@ -56,7 +70,7 @@ class Registry(Generic[T]):
     def __contains__(self, name: object) -> bool:
         return any(name == known for known in self)
 
-    def _points(self) -> list:  # type: ignore[type-arg]
+    def _points(self) -> list[EntryPoint]:
         allowed = os.environ.get("SPECSERVE_PLUGINS")
         points = list(entry_points(group=f"specserve.{self.kind}"))
         if allowed is None:

@@ -22,7 +22,7 @@ from service.sglang_plugin.grammar import grammar_mask_of
 from service.sglang_plugin.sampling import NextTokens
 from service.sglang_plugin.verify import adjust_logits
 from service.sglang_plugin.verify_input import RaggedVerifyInput
-from service.speculation.drafter import drafter_registry
+from service.speculation.drafter import DraftRequest, drafter_registry
 from service.speculation.tree import follow
 
 Found = tuple[list[int], list[int]]
@@ -42,8 +42,8 @@ class SpecserveWorker(BaseSpecWorker):
         self.width = get_spec().speculative_num_draft_tokens
         registry = drafter_registry()
         name = os.environ.get("SPECSERVE_DRAFTER", "prompt_lookup")
-        registry.create(name)  # an unknown name must stop the start, not the first request
-        self.book = DraftBook(lambda: registry.create(name), budget=self.width - 1)
+        drafter = registry.load(name)  # an unknown name must stop the start, not the first request
+        self.book = DraftBook(lambda: drafter.for_request(DraftRequest()), budget=self.width - 1)
 
     @property
     def draft_worker(self) -> None:

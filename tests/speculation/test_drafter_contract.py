@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import UnknownNameError
-from service.speculation.drafter import Drafter, drafter_registry
+from service.speculation.drafter import Drafter, DraftRequest, drafter_registry
 from service.speculation.tree import DraftTree
 from tests.speculation.drafters import CASES, DrafterCase
 
@@ -20,7 +20,7 @@ every_drafter = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 def build(case: DrafterCase) -> Drafter:
-    return drafter_registry().create(case.name, **case.options)
+    return drafter_registry().load(case.name).for_request(DraftRequest(), **case.options)
 
 
 def observed(case: DrafterCase, *pieces: list[int]) -> Drafter:
@@ -85,7 +85,7 @@ def test_a_repeating_text_is_drafted_for(case: DrafterCase) -> None:
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(UnknownNameError, match="known: .*none.*prompt_lookup"):
-        drafter_registry().create("absent")
+        drafter_registry().load("absent")
 
 
 def test_listing_names_imports_no_drafter_and_no_torch() -> None:

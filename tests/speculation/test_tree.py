@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.speculation.tree import ROOT, DraftTree, accepted_path
+from service.speculation.tree import ROOT, DraftTree, TreeBuilder, accepted_path, follow
 from tests.speculation.trees import draft_trees
 
 
@@ -75,3 +75,46 @@ def test_the_empty_tree_accepts_nothing() -> None:
 def test_bad_trees_are_refused(tokens: tuple[int, ...], parents: tuple[int, ...], fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         DraftTree(tokens, parents)
+
+
+def test_a_builder_grows_a_tree_and_finds_its_children_again() -> None:
+    builder = TreeBuilder(limit=4, source="mine")
+    first = builder.add(ROOT, 5, 0.9)
+    assert first == 0 and builder.add(ROOT, 5, 0.1) == first
+    assert builder.add_chain(first, [6, 7], 0.5, "other") == 2
+    assert builder.add(ROOT, 8, 0.2) == 3
+    assert builder.full and builder.add(ROOT, 9, 0.2) is None
+    tree = builder.build()
+    assert tree.tokens == (5, 6, 7, 8) and tree.parents == (ROOT, 0, 1, ROOT)
+    assert tree.sources == ("mine", "other", "other", "mine")
+    assert tree.chances() == pytest.approx((0.9, 0.45, 0.225, 0.2))
+
+
+def test_an_empty_builder_builds_the_empty_tree() -> None:
+    assert TreeBuilder(limit=3).build() == DraftTree()
+
+
+def test_kept_nodes_form_a_tree() -> None:
+    tree = DraftTree((5, 6, 7, 8), (ROOT, 0, 0, 2), (0.9, 0.8, 0.7, 0.6), ("a", "b", "c", "d"))
+    assert tree.kept([0, 3, 2]) == DraftTree((5, 7, 8), (ROOT, 0, 1), (0.9, 0.7, 0.6), ("a", "c", "d"))
+    with pytest.raises(ValueError, match="lose their parents"):
+        tree.kept([0, 3])
+
+
+def test_columns_of_another_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="confidences"):
+        DraftTree((1, 2), (ROOT, 0), (0.5,))
+    with pytest.raises(ValueError, match="sources"):
+        DraftTree((1, 2), (ROOT, 0), None, ("a",))
+
+
+def test_only_reached_nodes_are_asked_for() -> None:
+    tree = DraftTree((5, 6, 7, 8), (ROOT, 0, ROOT, 2))
+    asked: list[tuple[int, int]] = []
+
+    def next_tokens(wanted: list[tuple[int, int]]) -> list[int]:
+        asked.extend(wanted)
+        return [7 if node == ROOT else 9 for _, node in wanted]
+
+    assert follow([tree, DraftTree()], next_tokens) == [([2], [7, 9]), ([], [7])]
+    assert asked == [(0, ROOT), (1, ROOT), (0, 2)]

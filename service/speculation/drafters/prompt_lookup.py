@@ -46,5 +46,6 @@ class PromptLookup(Drafter):
             if start is not None:
                 period = len(self._tokens) - start
                 length = min(budget, 2 * n - 1)
-                return DraftTree.chain([self._tokens[start + i % period] for i in range(length)])
+                tokens = [self._tokens[start + i % period] for i in range(length)]
+                return DraftTree.chain(tokens, confidence=n / (n + 1), source="prompt_lookup")
         return DraftTree()

@@ -1,0 +1,1 @@
+"""Controllers, one file each, registered under the file's name."""
