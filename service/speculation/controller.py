@@ -43,25 +43,42 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one request's step gave. `proposed` are the verified draft tokens, `accepted` those committed."""
+    """What one request's step gave. `proposed` are the verified draft tokens, `accepted` those committed.
+
+    `plan` is the plan that was followed. `tree` is what was verified and `path` its accepted nodes, so that chances can
+    be compared with what came; None where the engine does not tell. `shadow_nodes` are the sizes of the shadows' trees.
+    """
 
     key: str
     plan: Plan
     proposed: int
     accepted: int
     shadows: Mapping[str, int] = field(default_factory=dict)
+    tree: DraftTree | None = None
+    path: tuple[int, ...] = ()
+    shadow_nodes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One decode step of the whole batch. Times are wall seconds; `rows` are tokens in the verify pass, roots
-    included; `context` is the sum of the requests' lengths in tokens."""
+    included; `context` is the sum of the requests' lengths in tokens.
+
+    `drafter_s` are the seconds that each drafter took for all requests that it drafted for, shadows included; empty
+    where the engine does not tell them apart. Requests that may not be drafted for have rows, but no outcome.
+    """
 
     outcomes: tuple[Outcome, ...]
     rows: int
     context: int
     draft_s: float
     verify_s: float
+    drafter_s: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def requests(self) -> int:
+        """Requests of the pass, those without an outcome included."""
+        return self.rows - sum(outcome.proposed for outcome in self.outcomes)
 
 
 @dataclass(frozen=True)

@@ -2,50 +2,80 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from service.speculation.controller import Step
+
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+_KNOTS = np.array([0.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0])
+_RIDGE = np.array([1e-6, 1e-4, 1e-4, 1e-4, 1e-6, *([1e-3] * (len(_KNOTS) - 1))])
+
+
+@dataclass(slots=True)
+class _Cell:
+    """Mean features and seconds of passes of about one shape."""
+
+    features: Floats
+    seconds: float
+    weight: float
+    last: int
 
 
 @dataclass
 class CostModel:
     """Predicts the seconds of a verify pass from its requests, rows and context.
 
-    A linear model, seconds = a + b * rows + c * requests + d * context / 1000, fitted by recursive least squares with
-    forgetting, so that it follows a machine that slows down or gets company. `None` is answered until enough steps
-    of different width were seen. Source of the form: the roofline of EfficientRollout (methods note 4.5), whose memory
-    and compute terms are both linear in rows and context at a given batch size.
+    A pass gets steadily dearer with every row, and never cheaper: seconds = a + c * requests + d * context
+    + e * (drafts at all) + sum of b[k] * max(rows - knot[k], 0), all weights >= 0. This is the general form of the
+    roofline of EfficientRollout (methods note 4.5): flat while memory bound, linear once compute bound. Passes are
+    averaged in cells of about equal shape and the weights fitted to the cells, so that a thousand plain steps do not
+    drown what was once learnt of wide ones. The speed of the whole machine is one factor that follows quickly: a
+    machine that slows down, or gets company, changes all cells at once.
 
-    Parameters: `forgetting` weighs a step against the next one (default 0.995); `warmup` steps to see first.
+    Parameters: `forgetting` weighs a pass of a cell against the next one (default 0.995); `warmup` passes to see
+    before predicting (default 8); `refit` passes between two fits (default 8).
     """
 
     forgetting: float = 0.995
     warmup: int = 8
-    _weights: np.ndarray = field(init=False, repr=False)
-    _spread: np.ndarray = field(init=False, repr=False)
+    refit: int = 8
+    drafting: DraftCost = field(default_factory=lambda: DraftCost())
+    _cells: dict[tuple[int, int], _Cell] = field(default_factory=dict, init=False, repr=False)
+    _weights: Floats = field(default_factory=lambda: np.zeros(4 + len(_KNOTS)), init=False, repr=False)
+    _scale: float = field(default=1.0, init=False)
     _seen: int = field(default=0, init=False)
+    _fitted: int = field(default=-1, init=False, repr=False)
     _widths: set[float] = field(default_factory=set, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not 0 < self.forgetting <= 1:
-            raise ValueError(f"forgetting must lie in (0, 1], got {self.forgetting}")
-        self._weights = np.zeros(4)
-        self._spread = np.eye(4) * 1e3
-
-    @staticmethod
-    def _features(requests: int, rows: int, context: int) -> np.ndarray:
-        return np.array([1.0, rows / 16, requests / 16, context / 4096])
+        if not 0 < self.forgetting < 1:
+            raise ValueError(f"forgetting must lie in (0, 1), got {self.forgetting}")
 
     def observe(self, *, requests: int, rows: int, context: int, verify_s: float) -> None:
         """Learn from one pass over `rows` tokens of `requests` requests with `context` tokens in all. Mutates."""
-        x = self._features(requests, rows, context)
-        predicted = float(x @ self._weights)
-        # A pass that was interrupted by other work on the machine must not move the model far.
-        if self._seen >= self.warmup and predicted > 0:
-            verify_s = min(verify_s, 3 * predicted)
-        gain = self._spread @ x / (self.forgetting + x @ self._spread @ x)
-        self._weights = self._weights + gain * (verify_s - predicted)
-        self._spread = (self._spread - np.outer(gain, x @ self._spread)) / self.forgetting
+        x = _features(requests, np.array([float(rows)]), context)[0]
+        key = (_level(requests), _level(rows))
+        cell = self._cells.get(key)
+        seconds = verify_s / self._scale
+        if cell is not None and cell.weight >= 4:
+            expected = max(cell.seconds + float((x - cell.features) @ self._weights), 1e-9)
+            # A pass that was interrupted by other work on the machine must not move the model far.
+            seconds = min(seconds, 3 * expected)
+            self._scale *= min(max(seconds / expected, 0.5), 2.0) ** 0.05
+        elif self._fitted >= 0:
+            seconds = min(seconds, 4 * max(float(x @ self._weights), 1e-9))
+        if cell is None:
+            cell = self._cells[key] = _Cell(x, seconds, 0.0, self._seen)
+        cell.weight = cell.weight * self.forgetting + 1
+        cell.features = cell.features + (x - cell.features) / cell.weight
+        cell.seconds += (seconds - cell.seconds) / cell.weight
+        cell.last = self._seen
         self._seen += 1
         if len(self._widths) < 8:
             self._widths.add(rows / requests)
@@ -55,8 +85,95 @@ class CostModel:
         """Whether passes of at least two widths, and enough of them, were seen."""
         return self._seen >= self.warmup and len(self._widths) >= 2
 
+    def seen(self, *, requests: int, rows: int) -> float:
+        """How many passes of about this shape are remembered."""
+        cell = self._cells.get((_level(requests), _level(rows)))
+        return 0.0 if cell is None else cell.weight
+
     def verify_s(self, *, requests: int, rows: int, context: int) -> float | None:
         """Seconds of a pass; None while the model is not ready."""
+        curve = self.curve(requests, np.array([float(rows)]), context)
+        return None if curve is None else float(curve[0])
+
+    def curve(self, requests: int, rows: Floats, context: int) -> Floats | None:
+        """Seconds of passes of the same requests over different numbers of rows; None while not ready."""
         if not self.ready:
             return None
-        return max(float(self._features(requests, rows, context) @ self._weights), 1e-6)
+        if self._fitted < 0 or self._seen - self._fitted >= self.refit:
+            self._fit()
+        seconds: Floats = np.maximum(_features(requests, rows, context) @ self._weights * self._scale, 1e-9)
+        return seconds
+
+    def _fit(self) -> None:
+        """Least squares of relative errors over the cells, negative weights dropped. Mutates the weights."""
+        cells = list(self._cells.values())
+        ages = np.array([self._seen - cell.last for cell in cells])
+        seconds = np.array([cell.seconds for cell in cells])
+        trust = np.sqrt(np.array([min(cell.weight, 32.0) for cell in cells]) * 0.5 ** (ages / 5000)) / seconds
+        x = np.stack([cell.features for cell in cells]) * trust[:, None]
+        unit = float(seconds.mean())
+        gram, goal = x.T @ x * unit**2, x.T @ (seconds * trust) * unit
+        gram[np.diag_indices_from(gram)] += _RIDGE * gram.trace() / len(gram)
+        active = np.ones(len(goal), dtype=bool)
+        weights = np.zeros(len(goal))
+        while active.any():
+            solved = np.linalg.solve(gram[np.ix_(active, active)], goal[active])
+            if (solved >= 0).all():
+                weights[active] = solved
+                break
+            active[np.flatnonzero(active)[int(solved.argmin())]] = False
+        self._weights = weights * unit
+        self._fitted = self._seen
+
+
+@dataclass
+class DraftCost:
+    """Seconds that drafting takes a request, by drafter and budget; moving averages.
+
+    Parameters: `rate` of a new measurement (default 0.1).
+    """
+
+    rate: float = 0.1
+    _seconds: dict[str, dict[int, float]] = field(default_factory=dict, init=False, repr=False)
+    _last: Step | None = field(default=None, init=False, repr=False)
+
+    def observe(self, step: Step) -> None:
+        """Learn from a step; a second call with the same step changes nothing, for controllers in one another."""
+        if step is self._last:
+            return
+        self._last = step
+        budgets: dict[str, list[int]] = {}
+        for outcome in step.outcomes:
+            names = [*outcome.plan.shadows, *([outcome.plan.drafter] if outcome.plan.drafter else [])]
+            for name in names:
+                budgets.setdefault(name, []).append(outcome.plan.budget)
+        spent = dict(step.drafter_s)
+        if not spent and len(budgets) == 1:
+            spent = dict.fromkeys(budgets, step.draft_s)
+        for name, seconds in spent.items():
+            if name in budgets:
+                budget = round(sum(budgets[name]) / len(budgets[name]))
+                self._add(name, budget, seconds / len(budgets[name]))
+
+    def _add(self, drafter: str, budget: int, seconds: float) -> None:
+        known = self._seconds.setdefault(drafter, {})
+        old = known.get(budget, seconds)
+        known[budget] = old + self.rate * (min(seconds, 5 * old) - old)
+
+    def seconds(self, drafter: str, budget: int) -> float:
+        """Seconds for one request; 0 while the drafter was never measured alone."""
+        known = self._seconds.get(drafter)
+        if not known:
+            return 0.0
+        return known[min(known, key=lambda other: abs(other - budget))]
+
+
+def _level(count: int) -> int:
+    return count if count < 8 else 8 + round(4 * math.log2(count / 8))
+
+
+def _features(requests: int, rows: Floats, context: int) -> Floats:
+    steps = np.maximum(rows[:, None] - _KNOTS, 0.0) / 16
+    base = np.empty((len(rows), 4))
+    base[:, 0], base[:, 1], base[:, 2], base[:, 3] = 1.0, requests / 16, context / 4096, rows > requests
+    return np.concatenate([base, steps], axis=1)
