@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from service.sglang_plugin.drafting import mode_of
-from service.sglang_plugin.trace import TRACE_KEY, encode_step
+from service.sglang_plugin.request_extras import mode_of
+from service.sglang_plugin.trace import TRACE_KEY, StepTrace, encode_step
 
 if TYPE_CHECKING:
     from sglang.srt.managers.schedule_batch import Req, ScheduleBatch
@@ -20,27 +20,41 @@ def trace_steps(
 ) -> list[list[int]]:
     """After hook of SGLang's `_resolve_spec_v2_tokens`, which hands out a verify step's tokens per request.
 
-    `result.cap_lens` [batch] holds the proposed draft tokens where a worker knows them; algorithms that always fill
-    their width proposed that. Requests that SPECSERVE was told not to draft for carry no trace. Mutates the requests.
+    Our worker leaves its own account as `result.specserve_steps`. For SGLang's algorithms `result.cap_lens` [batch]
+    holds the proposed draft tokens where they are known; those that always fill their width proposed that. Requests
+    that SPECSERVE was told not to draft for carry no trace. Mutates the requests.
     """
     del processor
-    width = result.speculative_num_draft_tokens - 1
-    proposed = [width] * len(tokens) if result.cap_lens is None else result.cap_lens.tolist()
+    steps = getattr(result, "specserve_steps", None) or _steps_of_others(tokens, result, batch)
     obeys = batch.spec_algorithm.name == "SPECSERVE"
-    for req, step_tokens, step_proposed in zip(batch.reqs, tokens, proposed, strict=True):
+    for req, step_tokens, step in zip(batch.reqs, tokens, steps, strict=True):
         told_off = obeys and mode_of(req.sampling_params.custom_params) == "off"
         if step_tokens and not (told_off or req.is_retracted or req.finished()):
-            _append(req, step_proposed, len(step_tokens) - 1)
+            _append(req, step, len(step_tokens))
     return tokens
 
 
-def _append(req: Req, proposed: int, accepted: int) -> None:
-    """One step behind what the request has; tokens that came from a prefill get a blank."""
+def _steps_of_others(tokens: list[list[int]], result: GenerationBatchResult, batch: ScheduleBatch) -> list[StepTrace]:
+    """The steps of SGLang's own algorithms, whose only source is the algorithm; times are not known."""
+    width = result.speculative_num_draft_tokens - 1
+    proposed = [width] * len(tokens) if result.cap_lens is None else result.cap_lens.tolist()
+    source = batch.spec_algorithm.name.lower()
+    return [
+        StepTrace({source: count} if count else {}, (source,) * (len(emitted) - 1))
+        for count, emitted in zip(proposed, tokens, strict=True)
+    ]
+
+
+def _append(req: Req, step: StepTrace, tokens: int) -> None:
+    """One step of `tokens` tokens behind what the request has; tokens that came from a prefill get a blank.
+
+    A grammar that ended inside the step leaves fewer tokens than were accepted.
+    """
     if req.customized_info is None:
         req.customized_info = {}
     trace = req.customized_info.setdefault(TRACE_KEY, [])
     trace.extend([0] * (len(req.output_ids) - len(trace)))
-    trace.extend(encode_step(proposed, accepted))
+    trace.extend(encode_step(step)[:tokens])
 
 
 def count_real_nodes(tree: tuple[np.ndarray, np.ndarray], worker: Any, batch: ScheduleBatch) -> None:

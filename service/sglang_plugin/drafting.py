@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from service.speculation.drafter import Drafter
+from service.sglang_plugin.request_extras import extras_of, has_penalties, mode_of, remaining_tokens, tools_of
+from service.speculation.controller import Plan, RequestView
+from service.speculation.drafter import Drafter, DraftRequest, Tokenizer, VerifiedRows
+from service.speculation.memory import DraftMemory
 from service.speculation.tree import DraftTree
 
 if TYPE_CHECKING:
@@ -15,64 +19,123 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Entry:
+    """One drafter at work for one request; `seen` output tokens were given to it."""
+
     drafter: Drafter
     seen: int = 0
 
 
-class DraftBook:
-    """One drafter a running request. Requests that left the batch are forgotten, retracted ones start again.
+@dataclass
+class Drafts:
+    """What was proposed for one request in one step; `seconds` is the time it took."""
 
-    `budget` is the largest number of draft tokens a request and step.
+    plan: Plan
+    tree: DraftTree = field(default_factory=DraftTree)
+    shadows: Mapping[str, DraftTree] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+class DraftBook:
+    """The drafters of the running requests, made when a plan first names them.
+
+    Requests that left the batch are forgotten, retracted ones start again. `classes` are the drafters that plans may
+    name, `options` their settings; `budget` is the largest number of draft tokens a request and step; `tenant` is
+    whose memory the requests use, None for nobody's.
     """
 
-    def __init__(self, create: Callable[[], Drafter], budget: int) -> None:
-        self._create = create
+    def __init__(
+        self,
+        classes: Mapping[str, type[Drafter]],
+        budget: int,
+        *,
+        options: Mapping[str, Mapping[str, object]] | None = None,
+        tenant: str | None = None,
+        tokenizer: Tokenizer | None = None,
+        model: str | None = None,
+    ) -> None:
+        self._classes = dict(classes)
+        self._options = options or {}
         self._budget = budget
-        self._entries: dict[str, _Entry] = {}
+        self._tenant = tenant
+        self._tokenizer = tokenizer
+        self._model = model
+        self._memory = DraftMemory()
+        self._entries: dict[str, dict[str, _Entry]] = {}
 
     def clear(self) -> None:
-        """Forget every drafter."""
+        """Forget every drafter and all memory."""
         self._entries.clear()
+        self._memory.clear()
 
-    def propose(self, reqs: Sequence[Req]) -> list[DraftTree]:
-        """A tree for each request of the decode batch, empty for those not drafted for. Mutates the drafters."""
-        self._entries = {req.rid: self._entries[req.rid] for req in reqs if req.rid in self._entries}
-        return [self._propose_one(req) for req in reqs]
+    def views(self, reqs: Sequence[Req]) -> list[RequestView]:
+        """The requests of the batch that may be drafted for in this step."""
+        return [
+            RequestView(req.rid, limit, len(req.output_ids), len(req.origin_input_ids) + len(req.output_ids))
+            for req in reqs
+            if (limit := self._limit(req)) > 0
+        ]
 
-    def _propose_one(self, req: Req) -> DraftTree:
-        if not self.drafts_for(req) or has_penalties(req.sampling_params, len(req.output_ids)):
-            return DraftTree()
-        entry = self._entries.get(req.rid)
+    def _limit(self, req: Req) -> int:
+        params = req.sampling_params
+        if mode_of(params.custom_params) == "off" or has_penalties(params, len(req.output_ids)):
+            return 0
+        wanted = extras_of(params.custom_params).get("budget")
+        most = min(self._budget, wanted) if isinstance(wanted, int) else self._budget
+        return min(most, remaining_tokens(req) - 1)
+
+    def retain(self, reqs: Sequence[Req]) -> list[str]:
+        """Forget the drafters of all other requests; their ids."""
+        gone = self._entries.keys() - {req.rid for req in reqs}
+        for rid in gone:
+            del self._entries[rid]
+        return list(gone)
+
+    def propose(self, reqs: Sequence[Req], plans: Mapping[str, Plan]) -> list[Drafts]:
+        """What each request's plan proposes, nothing for requests without a plan. Mutates the drafters."""
+        drafts = [Drafts(plans.get(req.rid) or Plan(None, 0)) for req in reqs]
+        groups: dict[str, list[int]] = {}
+        for i, draft in enumerate(drafts):
+            if draft.plan.drafter is not None and draft.plan.budget > 0:
+                groups.setdefault(draft.plan.drafter, []).append(i)
+        for name, members in groups.items():
+            start = time.perf_counter()
+            ready = [self._ready(reqs[i], name) for i in members]
+            trees = self._classes[name].propose_all(ready, [drafts[i].plan.budget for i in members])
+            seconds = (time.perf_counter() - start) / len(members)
+            for i, tree in zip(members, trees, strict=True):
+                drafts[i].tree, drafts[i].seconds = tree, seconds
+        for req, draft in zip(reqs, drafts, strict=True):
+            draft.shadows = {
+                name: self._ready(req, name).propose(draft.plan.budget)
+                for name in draft.plan.shadows
+                if name != draft.plan.drafter and draft.plan.budget > 0
+            }
+        return drafts
+
+    def _ready(self, req: Req, name: str) -> Drafter:
+        """The request's drafter of that name, up to date with its text."""
+        entries = self._entries.setdefault(req.rid, {})
+        entry = entries.get(name)
         if entry is None:
-            entry = self._entries[req.rid] = _Entry(self._create())
+            about = DraftRequest(
+                tenant=self._tenant,
+                model=self._model,
+                tools=tools_of(req.sampling_params.custom_params),
+                seed=getattr(req, "specserve_seed", 0),
+                tokenizer=self._tokenizer,
+                memory=self._memory,
+            )
+            entry = entries[name] = _Entry(self._classes[name].for_request(about, **self._options.get(name, {})))
             entry.drafter.observe(req.origin_input_ids_unpadded)
         entry.drafter.observe(req.output_ids[entry.seen :])
         entry.seen = len(req.output_ids)
-        budget = min(self._budget, remaining_tokens(req) - 1)
-        return entry.drafter.propose(budget) if budget > 0 else DraftTree()
+        return entry.drafter
 
-    @staticmethod
-    def drafts_for(req: Req) -> bool:
-        """Whether the request lets us speculate: `custom_params.specserve.mode` is not `off`."""
-        return mode_of(req.sampling_params.custom_params) != "off"
+    def learners(self, rid: str) -> list[Drafter]:
+        """The request's drafters that want the target's answers."""
+        return [entry.drafter for entry in self._entries.get(rid, {}).values() if entry.drafter.learns_from > 0]
 
-
-def mode_of(custom_params: dict[str, Any] | None) -> str:
-    """The request's speculation mode; `auto` when it names none."""
-    settings = (custom_params or {}).get("specserve")
-    return str(settings.get("mode", "auto")) if isinstance(settings, dict) else "auto"
-
-
-def has_penalties(params: Any, generated: int) -> bool:
-    """Whether a draft token inside the step would change the later tokens' penalties, `generated` tokens in."""
-    return bool(
-        params.frequency_penalty
-        or params.presence_penalty
-        or params.repetition_penalty != 1.0
-        or params.min_new_tokens > generated
-    )
-
-
-def remaining_tokens(req: Req) -> int:
-    """Tokens that the request may still generate (>= 1 while it runs)."""
-    return int(req.sampling_params.max_new_tokens) - len(req.output_ids)
+    def learn(self, rid: str, rows: VerifiedRows) -> None:
+        """Give one request's verified rows to its learners. Mutates the drafters."""
+        for drafter in self.learners(rid):
+            drafter.learn(rows)

@@ -9,6 +9,7 @@ from sglang.srt.utils import is_cpu
 
 from service.sglang_plugin import accounting, capacity
 from service.sglang_plugin.reporting import abort_children, numbered_child_rid, spec_tokens_details
+from service.sglang_plugin.request_extras import pass_tools
 
 BACKEND_NAME = "specserve_cpu"
 
@@ -27,6 +28,9 @@ def _register_reporting() -> None:
     """In the HTTP server: figures that the worker really counted, and request ids that abort reaches."""
     HookRegistry.register(
         "sglang.srt.entrypoints.openai.utils.spec_tokens_details_from_meta_info", spec_tokens_details, HookType.REPLACE
+    )
+    HookRegistry.register(
+        "sglang.srt.entrypoints.openai.protocol.ChatCompletionRequest.to_sampling_params", pass_tools, HookType.AFTER
     )
     HookRegistry.register(
         "sglang.srt.managers.io_struct.GenerateReqInput.regenerate_rid", numbered_child_rid, HookType.AROUND

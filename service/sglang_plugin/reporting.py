@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
+
+from pydantic import BaseModel
 
 from service.sglang_plugin.seeds import CHOICE, choice_rid
 from service.sglang_plugin.trace import TRACE_KEY, decode_trace
@@ -19,10 +22,8 @@ def spec_tokens_details(meta_info: dict[str, Any]) -> Any:
     counts = decode_trace(meta_info.get(TRACE_KEY) or ())
     if counts is None:
         return None
-    from sglang.srt.entrypoints.openai.protocol import SpecTokensDetails
-
     steps, proposed, accepted = counts.verify_steps, counts.proposed, counts.accepted
-    return SpecTokensDetails(
+    return details_class()(
         spec_accept_rate=accepted / proposed if proposed else 0.0,
         spec_accept_length=1 + accepted / steps if steps else 0.0,
         spec_cap_length=proposed / steps if steps else 0.0,
@@ -31,7 +32,41 @@ def spec_tokens_details(meta_info: dict[str, Any]) -> Any:
         spec_verify_ct=steps,
         spec_correct_drafts_histogram=counts.accepted_histogram(),
         spec_cap_lens_histogram=counts.proposed_histogram(),
+        specserve=Account(sources=counts.sources(), draft_s=counts.draft_s(), verify_s=counts.verify_s()),
     )
+
+
+class Account(BaseModel):
+    """What SGLang's details have no field for: draft tokens by source, and seconds (None: not known)."""
+
+    sources: dict[str, dict[str, Any]]
+    draft_s: float | None
+    verify_s: float | None
+
+
+@cache
+def details_class() -> Any:
+    """SGLang's details with the field `specserve`, made known to the answers that carry them.
+
+    Pydantic writes the fields of the declared class only, so the declarations are widened and the answer classes
+    built anew. Mutates SGLang's protocol module, once.
+    """
+    from sglang.srt.entrypoints.openai import protocol
+
+    class Details(protocol.SpecTokensDetails):
+        specserve: Account
+
+    widened = protocol.SglExt.model_fields["spec_tokens_details"]
+    widened.annotation = Details | protocol.SpecTokensDetails | list[Details | protocol.SpecTokensDetails] | None
+    for model in (
+        protocol.SglExt,
+        protocol.CompletionResponse,
+        protocol.CompletionStreamResponse,
+        protocol.ChatCompletionResponse,
+        protocol.ChatCompletionStreamResponse,
+    ):
+        model.model_rebuild(force=True)
+    return Details
 
 
 def numbered_child_rid(original: Callable[[Any], Any], request: Any) -> Any:

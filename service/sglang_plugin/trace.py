@@ -1,55 +1,133 @@
 """The per-token trace that carries what speculation really did from the worker to the HTTP server.
 
-One integer per output token: bit 0 says that it was a draft token; the higher bits are 0 inside a decode step,
-and `1 + proposed draft tokens` on the first token of one. SGLang cuts the list together with the text, so drafts
-that were accepted behind a stop never count. `None` or 0: the token came from the prefill or from a request that
-was told not to speculate.
+One value per output token. The first token of a decode step carries `[proposed, draft_us, verify_us, source]`, with
+`proposed` as {source: draft tokens}, the times in microseconds (None: not known) and the source of the token itself
+(None: it was no draft). Further accepted draft tokens carry their source, all other tokens 0. SGLang cuts the list
+together with the text, so drafts that were accepted behind a stop never count. Blank (`None` or 0) throughout: the
+tokens came from the prefill or from a request that was told not to speculate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from service.speculation.tree import DraftTree
 
 TRACE_KEY = "specserve_trace"
-
-
-def encode_step(proposed: int, accepted: int) -> list[int]:
-    """Trace of one decode step that emits `accepted` draft tokens and the bonus token."""
-    codes = [1] * accepted + [0]
-    codes[0] |= (proposed + 1) << 1
-    return codes
+UNNAMED = "draft"
+"""Source of nodes whose drafter names none."""
 
 
 @dataclass(frozen=True, slots=True)
-class TraceCounts:
-    """What one completion's decode steps proposed and got accepted, in draft tokens."""
+class StepTrace:
+    """One decode step of one request: draft tokens proposed by source, the sources of the accepted ones in order,
+    the seconds that its own drafting took and those of the pass that verified it together with the whole batch."""
 
-    steps: tuple[tuple[int, int], ...]
-    """(proposed, accepted) of each decode step, plain steps (0, 0) included."""
+    proposed_by: Mapping[str, int]
+    accepted_from: tuple[str, ...]
+    draft_s: float | None = None
+    verify_s: float | None = None
 
-    @property
-    def verify_steps(self) -> int:
-        """Steps that proposed at least one draft token."""
-        return sum(proposed > 0 for proposed, _ in self.steps)
+    @classmethod
+    def of(
+        cls, tree: DraftTree, path: Sequence[int], drafter: str | None, draft_s: float, verify_s: float
+    ) -> StepTrace:
+        """What a verified tree gave; nodes without a source count for their drafter."""
+        sources = tree.sources or (drafter or UNNAMED,) * len(tree)
+        return cls(Counter(sources), tuple(sources[node] for node in path), draft_s, verify_s)
 
     @property
     def proposed(self) -> int:
         """Draft tokens proposed."""
-        return sum(proposed for proposed, _ in self.steps)
+        return sum(self.proposed_by.values())
 
     @property
     def accepted(self) -> int:
         """Draft tokens accepted and part of the text."""
-        return sum(accepted for _, accepted in self.steps)
+        return len(self.accepted_from)
+
+
+def encode_step(step: StepTrace) -> list[Any]:
+    """Trace of one decode step that emits its accepted draft tokens and the bonus token."""
+    times = [None if s is None else round(s * 1e6) for s in (step.draft_s, step.verify_s)]
+    first = [dict(step.proposed_by), *times, step.accepted_from[0] if step.accepted_from else None]
+    return [first, *step.accepted_from[1:], 0] if step.accepted_from else [first]
+
+
+def decode_trace(codes: Sequence[Any]) -> TraceCounts | None:
+    """Read a completion's trace back; None when no decode step left one."""
+    steps: list[tuple[dict[str, int], list[str], float | None, float | None]] = []
+    for code in codes:
+        if isinstance(code, list):
+            proposed, draft_us, verify_us, source = code
+            seconds = [None if us is None else us / 1e6 for us in (draft_us, verify_us)]
+            steps.append((proposed, [] if source is None else [source], seconds[0], seconds[1]))
+        elif isinstance(code, str) and steps:
+            steps[-1][1].append(code)
+    return TraceCounts(tuple(StepTrace(p, tuple(a), d, v) for p, a, d, v in steps)) if steps else None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceCounts:
+    """What one completion's decode steps proposed and got accepted, in draft tokens; plain steps included."""
+
+    steps: tuple[StepTrace, ...]
+
+    @property
+    def verify_steps(self) -> int:
+        """Steps that proposed at least one draft token."""
+        return sum(step.proposed > 0 for step in self.steps)
+
+    @property
+    def proposed(self) -> int:
+        """Draft tokens proposed."""
+        return sum(step.proposed for step in self.steps)
+
+    @property
+    def accepted(self) -> int:
+        """Draft tokens accepted and part of the text."""
+        return sum(step.accepted for step in self.steps)
 
     def accepted_histogram(self) -> list[int]:
         """Verify steps by accepted draft tokens (dense, from 0)."""
-        return histogram(accepted for proposed, accepted in self.steps if proposed > 0)
+        return histogram(step.accepted for step in self.steps if step.proposed > 0)
 
     def proposed_histogram(self) -> list[int]:
         """Decode steps by proposed draft tokens (dense, from 0)."""
-        return histogram(proposed for proposed, _ in self.steps)
+        return histogram(step.proposed for step in self.steps)
+
+    def sources(self) -> dict[str, dict[str, Any]]:
+        """By source: draft tokens proposed, accepted, and accepted at each position (dense, the first from 0)."""
+        proposed: Counter[str] = Counter()
+        positions: dict[str, list[int]] = {}
+        for step in self.steps:
+            proposed.update(step.proposed_by)
+            for position, source in enumerate(step.accepted_from):
+                positions.setdefault(source, []).append(position)
+        return {
+            source: {
+                "proposed": proposed[source],
+                "accepted": len(positions.get(source, ())),
+                "accepted_per_position": histogram(positions.get(source, ())),
+            }
+            for source in sorted(proposed)
+        }
+
+    def draft_s(self) -> float | None:
+        """Seconds of drafting for this completion; None when they are not known."""
+        return _sum(step.draft_s for step in self.steps)
+
+    def verify_s(self) -> float | None:
+        """Seconds of the passes that this completion took part in; None when they are not known."""
+        return _sum(step.verify_s for step in self.steps)
+
+
+def _sum(seconds: Iterable[float | None]) -> float | None:
+    known = [s for s in seconds if s is not None]
+    return sum(known) if known else None
 
 
 def histogram(values: Iterable[int]) -> list[int]:
@@ -59,16 +137,3 @@ def histogram(values: Iterable[int]) -> list[int]:
         counts.extend([0] * (value + 1 - len(counts)))
         counts[value] += 1
     return counts
-
-
-def decode_trace(codes: Sequence[int | None]) -> TraceCounts | None:
-    """Read a completion's trace back; None when no decode step left one."""
-    steps: list[list[int]] = []
-    for code in codes:
-        if code is None:
-            continue
-        if code >> 1:
-            steps.append([(code >> 1) - 1, 0])
-        if code & 1 and steps:
-            steps[-1][1] += 1
-    return TraceCounts(tuple((proposed, accepted) for proposed, accepted in steps)) if steps else None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from typing import Any
 
 import torch
 from sglang.srt.layers.logprob_processor import compute_spec_logprobs
-from sglang.srt.managers.schedule_batch import Req, ScheduleBatch
+from sglang.srt.managers.schedule_batch import FINISH_ABORT, Req, ScheduleBatch
 from sglang.srt.managers.scheduler import GenerationBatchResult
 from sglang.srt.managers.tp_worker import TpModelWorker
 from sglang.srt.model_executor.forward_batch_info import ForwardMode
@@ -17,12 +19,15 @@ from sglang.srt.server_args import ServerArgs
 from sglang.srt.speculative.base_spec_worker import BaseSpecWorker
 from sglang.srt.speculative.ngram_info import NgramVerifyInput
 
-from service.sglang_plugin.drafting import DraftBook
 from service.sglang_plugin.grammar import grammar_mask_of
 from service.sglang_plugin.sampling import NextTokens
+from service.sglang_plugin.spec_config import read_config
+from service.sglang_plugin.speculator import Speculator
+from service.sglang_plugin.teaching import teach
+from service.sglang_plugin.tokenizer import ModelTokenizer
+from service.sglang_plugin.trace import StepTrace
 from service.sglang_plugin.verify import adjust_logits
 from service.sglang_plugin.verify_input import RaggedVerifyInput
-from service.speculation.drafter import DraftRequest, drafter_registry
 from service.speculation.tree import follow
 
 Found = tuple[list[int], list[int]]
@@ -40,10 +45,12 @@ class SpecserveWorker(BaseSpecWorker):
         self.server_args = server_args
         self._target_worker = target_worker
         self.width = get_spec().speculative_num_draft_tokens
-        registry = drafter_registry()
-        name = os.environ.get("SPECSERVE_DRAFTER", "prompt_lookup")
-        drafter = registry.load(name)  # an unknown name must stop the start, not the first request
-        self.book = DraftBook(lambda: drafter.for_request(DraftRequest()), budget=self.width - 1)
+        self.speculator = Speculator(
+            read_config(os.environ),
+            self.width - 1,
+            tokenizer=ModelTokenizer.of(target_worker.tokenizer),
+            model=server_args.model_path,
+        )
 
     @property
     def draft_worker(self) -> None:
@@ -56,8 +63,8 @@ class SpecserveWorker(BaseSpecWorker):
         self.req_to_token_pool, self.token_to_kv_pool_allocator = self._target_worker.get_memory_pool()
 
     def clear_cache_pool(self) -> None:
-        """Forget all drafters; SGLang calls this when its caches are flushed."""
-        self.book.clear()
+        """Forget what drafters learnt; SGLang calls this when its caches are flushed."""
+        self.speculator.clear()
 
     def forward_batch_generation(
         self,
@@ -75,13 +82,17 @@ class SpecserveWorker(BaseSpecWorker):
         return self._result(result, result.next_token_ids, tokens, torch.ones(len(batch.reqs)), lengths, on_publish)
 
     def _decode(self, batch: ScheduleBatch, on_publish: Callable[[torch.Tensor], None] | None) -> GenerationBatchResult:
-        trees = self.book.propose(batch.reqs)
+        self._refuse_unknown(batch.reqs)
+        prepared = self.speculator.prepare(batch.reqs)
+        trees = [draft.tree for draft in prepared.drafts]
         last_tokens = [_last_token(req) for req in batch.reqs]
+        context = int(batch.seq_lens.sum())
         verify = RaggedVerifyInput(trees, last_tokens, batch.seq_lens, self.width)
         batch.spec_info = verify
         batch.forward_mode = ForwardMode.TARGET_VERIFY
         batch.input_ids = verify.draft_token
         batch.out_cache_loc = self._verify_slots(batch, verify)
+        begin = time.perf_counter()
         result = self._target_worker.forward_batch_generation(batch, is_verify=True)
         logits = result.logits_output.next_token_logits
         adjust_logits(logits, batch.sampling_info, verify.rows, grammar_mask_of(batch, verify))
@@ -89,10 +100,24 @@ class SpecserveWorker(BaseSpecWorker):
         starts = verify.starts
         found = follow(trees, lambda wanted: draws([starts[i] + 1 + node for i, node in wanted]))
         tokens, accept_lens = self._commit(batch, verify, found, result.logits_output)
+        verify_s = time.perf_counter() - begin
         batch.forward_mode = ForwardMode.DECODE
-        proposed = torch.tensor([len(tree) for tree in trees], dtype=torch.int32)
-        lengths = batch.seq_lens + accept_lens
-        return self._result(result, tokens.flatten(), tokens, accept_lens, lengths, on_publish, proposed)
+        self.speculator.finish(batch.reqs, prepared, found, context=context, verify_s=verify_s)
+        teach(self.speculator.book, batch.reqs, verify, logits, found)
+        result = self._result(result, tokens.flatten(), tokens, accept_lens, batch.seq_lens + accept_lens, on_publish)
+        result.cap_lens = torch.tensor([len(tree) for tree in trees], dtype=torch.int32)
+        result.specserve_steps = [
+            StepTrace.of(draft.tree, path, draft.plan.drafter, draft.seconds, verify_s)
+            for draft, (path, _) in zip(prepared.drafts, found, strict=True)
+        ]
+        return result
+
+    def _refuse_unknown(self, reqs: Sequence[Req]) -> None:
+        """End requests that name a drafter which is not here. Mutates them."""
+        for req in reqs:
+            reason = self.speculator.unknown_drafter(req)
+            if reason is not None and req.to_finish is None:
+                req.to_finish = FINISH_ABORT(reason, HTTPStatus.BAD_REQUEST, "BadRequestError")
 
     def _verify_slots(self, batch: ScheduleBatch, verify: RaggedVerifyInput) -> torch.Tensor:
         """KV slots of all nodes, int64 [nodes]: the ones that SGLang reserved behind each request's text."""
@@ -132,7 +157,6 @@ class SpecserveWorker(BaseSpecWorker):
         accept_lens: torch.Tensor,
         new_seq_lens: torch.Tensor,
         on_publish: Callable[[torch.Tensor], None] | None,
-        proposed: torch.Tensor | None = None,
     ) -> GenerationBatchResult:
         if on_publish is not None:
             on_publish(new_seq_lens)
@@ -150,7 +174,6 @@ class SpecserveWorker(BaseSpecWorker):
             new_seq_lens=new_seq_lens,
             next_draft_input=carried,
             speculative_num_draft_tokens=self.width,
-            cap_lens=proposed,
         )
 
 

@@ -18,6 +18,7 @@ FIRST_TOKEN = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 12, 25, 
 PER_TOKEN = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5)
 OWN_TIME = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1)
 LENGTHS = (1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 8, 12, 16)
+MOST_SOURCES = 32
 RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
 
 
@@ -61,6 +62,16 @@ class Metrics:
             "spec_decode_num_accepted_tokens_per_pos",
             "Draft tokens accepted, by position",
             (*DRAFT, "position"),
+        )
+        self.source_drafts = counter(
+            "spec_decode_source_draft_tokens", "Draft tokens proposed, by source", (*DRAFT, "source")
+        )
+        self.source_accepted = counter(
+            "spec_decode_source_accepted_tokens", "Draft tokens accepted, by source", (*DRAFT, "source")
+        )
+        self.draft_seconds = counter("spec_draft_seconds", "Time spent on drafts of answered requests", DRAFT)
+        self.verify_seconds = counter(
+            "spec_verify_seconds", "Time of verify passes, once for each answered request in them", DRAFT
         )
         self.aborted_drafts = counter("spec_decode_aborted_num_drafts", "Verify steps of unanswered requests", DRAFT)
         self.aborted_draft_tokens = counter(
@@ -142,7 +153,9 @@ class _SpeculationSeries:
         self._length = metrics.acceptance_length.labels(**labels)
         self._rate = metrics.acceptance_rate.labels(**labels)
         self._per_position = metrics.accepted_per_position
+        self._metrics = metrics
         self._labels = labels
+        self._sources: set[str] = set()
         self._positions: list[Counter] = []
 
     def add(self, record: SpeculationRecord, exemplar: dict[str, str] | None) -> None:
@@ -151,10 +164,26 @@ class _SpeculationSeries:
         self._accepted_tokens.inc(record.accepted)
         for position, accepted in enumerate(record.accepted_per_position()):
             self._position(position).inc(accepted)
+        self._add_account(record)
         if (length := record.mean_acceptance_length) is not None:
             self._length.observe(length, exemplar)
         if (rate := record.acceptance_rate) is not None:
             self._rate.observe(rate, exemplar)
+
+    def _add_account(self, record: SpeculationRecord) -> None:
+        """Sources and seconds, where the engine told them."""
+        own, labels = self._metrics, self._labels
+        for counts in record.sources or ():
+            # Sources are drafters' own tags; the bound keeps a careless third-party drafter from flooding the series.
+            known = counts.source in self._sources or len(self._sources) < MOST_SOURCES
+            source = counts.source if known else "other"
+            self._sources.add(source)
+            own.source_drafts.labels(**labels, source=source).inc(counts.proposed)
+            own.source_accepted.labels(**labels, source=source).inc(counts.accepted)
+        if record.draft_s is not None:
+            own.draft_seconds.labels(**labels).inc(record.draft_s)
+        if record.verify_s is not None:
+            own.verify_seconds.labels(**labels).inc(record.verify_s)
 
     def _position(self, position: int) -> Counter:
         while len(self._positions) <= position:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from service.telemetry.speculation import SpeculationRecord, merge
+from service.telemetry.speculation import SourceCounts, SpeculationRecord, merge
 
 
 def one_object(record: SpeculationRecord, *, drafts_per_step: int | None = None) -> dict[str, Any]:
     """The object of one record.
 
     `drafts_per_step`, where it is known, pads the histogram to `drafts_per_step + 1` entries, as vLLM does:
-    no step accepted that many, so the zeros are counts and not guesses.
+    no step accepted that many, so the zeros are counts and not guesses. The last three entries are ours.
     """
     missing = 0 if drafts_per_step is None else max(drafts_per_step + 1 - len(record.histogram), 0)
     return {
@@ -22,6 +22,17 @@ def one_object(record: SpeculationRecord, *, drafts_per_step: int | None = None)
         "num_draft_tokens": record.proposed,
         "mean_acceptance_length": record.mean_acceptance_length,
         "draft_acceptance_rate": record.acceptance_rate,
+        "by_source": None if record.sources is None else {part.source: _source(part) for part in record.sources},
+        "draft_seconds": record.draft_s,
+        "verify_seconds": record.verify_s,
+    }
+
+
+def _source(counts: SourceCounts) -> dict[str, Any]:
+    return {
+        "num_draft_tokens": counts.proposed,
+        "num_accepted_draft_tokens": counts.accepted,
+        "accepted_per_position": list(counts.per_position),
     }
 
 

@@ -4,6 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import zip_longest
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCounts:
+    """Draft tokens of one source, such as a copy from the prompt or a tool's scaffold.
+
+    `per_position[p]` of the accepted ones stood at position p of their verify step, the first at 0.
+    """
+
+    source: str
+    proposed: int
+    accepted: int
+    per_position: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,13 +25,17 @@ class SpeculationRecord:
     """Counts of one choice, or of several merged ones.
 
     `steps` are verify steps that had at least one draft token; `histogram[k]` is the number of steps that
-    accepted exactly k draft tokens. Absent figures are None, never 0.
+    accepted exactly k draft tokens. `draft_s` is the time spent on this request's drafts, `verify_s` that of the
+    passes in which it took part, other requests' tokens included. Absent figures are None, never 0.
     """
 
     steps: int
     proposed: int
     accepted: int
     histogram: tuple[int, ...]
+    sources: tuple[SourceCounts, ...] | None = None
+    draft_s: float | None = None
+    verify_s: float | None = None
 
     @property
     def mean_acceptance_length(self) -> float | None:
@@ -43,18 +61,43 @@ class SpeculationRecord:
 
 
 def merge(records: Iterable[SpeculationRecord]) -> SpeculationRecord | None:
-    """Sum of the records; None when there is none."""
+    """Sum of the records; None when there is none. A figure that one record lacks is absent from the sum."""
     known = tuple(records)
     if not known:
         return None
-    width = max(len(record.histogram) for record in known)
-    histogram = [0] * width
-    for record in known:
-        for accepted, steps in enumerate(record.histogram):
-            histogram[accepted] += steps
     return SpeculationRecord(
         steps=sum(record.steps for record in known),
         proposed=sum(record.proposed for record in known),
         accepted=sum(record.accepted for record in known),
-        histogram=tuple(histogram),
+        histogram=_add(record.histogram for record in known),
+        sources=_merge_sources(record.sources for record in known),
+        draft_s=_sum(record.draft_s for record in known),
+        verify_s=_sum(record.verify_s for record in known),
     )
+
+
+def _merge_sources(parts: Iterable[tuple[SourceCounts, ...] | None]) -> tuple[SourceCounts, ...] | None:
+    by_name: dict[str, list[SourceCounts]] = {}
+    for part in parts:
+        if part is None:
+            return None
+        for counts in part:
+            by_name.setdefault(counts.source, []).append(counts)
+    return tuple(
+        SourceCounts(
+            name,
+            sum(counts.proposed for counts in same),
+            sum(counts.accepted for counts in same),
+            _add(counts.per_position for counts in same),
+        )
+        for name, same in sorted(by_name.items())
+    )
+
+
+def _sum(parts: Iterable[float | None]) -> float | None:
+    known = list(parts)
+    return None if None in known else sum(part for part in known if part is not None)
+
+
+def _add(rows: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    return tuple(sum(column) for column in zip_longest(*rows, fillvalue=0))

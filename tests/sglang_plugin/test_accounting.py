@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from service.sglang_plugin.accounting import count_real_nodes, report_real_nodes, trace_steps  # noqa: E402
-from service.sglang_plugin.trace import TRACE_KEY, decode_trace  # noqa: E402
+from service.sglang_plugin.trace import TRACE_KEY, StepTrace, decode_trace, encode_step  # noqa: E402
 
 
 def request(output: list[int], mode: str | None = None, *, over: bool = False, retracted: bool = False) -> Any:
@@ -27,6 +27,13 @@ def request(output: list[int], mode: str | None = None, *, over: bool = False, r
 
 def batch_of(*reqs: Any, algorithm: str = "SPECSERVE") -> Any:
     return SimpleNamespace(reqs=list(reqs), spec_algorithm=SimpleNamespace(name=algorithm))
+
+
+def figures(trace: list[Any]) -> tuple[tuple[int, int], ...]:
+    """(proposed, accepted) of each step."""
+    counts = decode_trace(trace)
+    assert counts is not None
+    return tuple((step.proposed, step.accepted) for step in counts.steps)
 
 
 def step(batch: Any, tokens: list[list[int]], proposed: list[int] | None, width: int = 8) -> None:
@@ -47,10 +54,10 @@ def test_three_steps_of_one_request_by_hand() -> None:
     step(batch, [[55]], [3])  # 3 proposed, none accepted
     trace = req.customized_info[TRACE_KEY]
     assert len(trace) == len(req.output_ids)
-    assert decode_trace(trace).steps == ((5, 2), (0, 0), (3, 0))
+    assert figures(trace) == ((5, 2), (0, 0), (3, 0))
     # The text ends at token 52: the second accepted draft is the stop, the bonus never counts.
-    assert decode_trace(trace[:3]).steps == ((5, 2),)
-    assert decode_trace(trace[:2]).steps == ((5, 1),)
+    assert figures(trace[:3]) == ((5, 2),)
+    assert figures(trace[:2]) == ((5, 1),)
 
 
 def test_a_token_from_a_second_prefill_keeps_the_trace_in_step() -> None:
@@ -58,7 +65,16 @@ def test_a_token_from_a_second_prefill_keeps_the_trace_in_step() -> None:
     step(batch_of(req), [[51, 52]], [4])
     req.output_ids.append(53)  # retracted and prefilled again
     step(batch_of(req), [[54]], [2])
-    assert req.customized_info[TRACE_KEY] == [0, (4 + 1) << 1 | 1, 0, 0, (2 + 1) << 1]
+    first, second = StepTrace({"specserve": 4}, ("specserve",)), StepTrace({"specserve": 2}, ())
+    assert req.customized_info[TRACE_KEY] == [0, *encode_step(first), 0, *encode_step(second)]
+
+
+def test_the_workers_own_account_is_taken_and_cut_where_a_grammar_ended() -> None:
+    req = request([50])
+    own = StepTrace({"scaffold": 3, "copy": 1}, ("scaffold", "scaffold", "copy"), 0.001, 0.03)
+    result = SimpleNamespace(speculative_num_draft_tokens=8, cap_lens=None, specserve_steps=[own])
+    trace_steps([[51, 52]], None, result, batch_of(req))
+    assert req.customized_info[TRACE_KEY] == [0, *encode_step(own)[:2]]
 
 
 def test_requests_told_off_finished_or_retracted_carry_nothing() -> None:
@@ -70,7 +86,7 @@ def test_requests_told_off_finished_or_retracted_carry_nothing() -> None:
 def test_other_algorithms_do_not_know_the_mode_and_fill_their_width() -> None:
     req = request([1], "off")
     step(batch_of(req, algorithm="STANDALONE"), [[2, 3]], None, width=4)
-    assert decode_trace(req.customized_info[TRACE_KEY]).steps == ((3, 1),)
+    assert figures(req.customized_info[TRACE_KEY]) == ((3, 1),)
 
 
 def test_padding_of_ngram_trees_is_not_proposed() -> None:

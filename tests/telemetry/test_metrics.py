@@ -5,8 +5,8 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 
 from service.telemetry.exposition import render
-from service.telemetry.metrics import Metrics, PoolMetrics
-from service.telemetry.speculation import SpeculationRecord
+from service.telemetry.metrics import MOST_SOURCES, Metrics, PoolMetrics
+from service.telemetry.speculation import SourceCounts, SpeculationRecord
 from service.telemetry.speedup import SpeedupEstimate
 
 FIXED = {
@@ -60,6 +60,31 @@ def test_a_record_adds_its_counts() -> None:
     # The request without a step has no mean, so it is not observed as 0.
     assert value("spec_acceptance_length_count") == 1
     assert value("spec_acceptance_rate_sum") == 10 / 18
+
+
+def test_sources_and_seconds_have_series() -> None:
+    registry = CollectorRegistry()
+    series = pool(registry)
+    sources = (SourceCounts("copy", 4, 3, (2, 1)), SourceCounts("tree", 2, 0))
+    for _ in range(2):
+        series.speculation(SpeculationRecord(2, 6, 3, (0, 1, 1), sources, 0.25, 1.5))
+
+    def value(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"specserve_{name}", {**DRAFT, **labels})
+
+    assert value("spec_decode_source_draft_tokens_total", source="copy") == 8
+    assert value("spec_decode_source_accepted_tokens_total", source="copy") == 6
+    assert value("spec_decode_source_accepted_tokens_total", source="tree") == 0
+    assert (value("spec_draft_seconds_total"), value("spec_verify_seconds_total")) == (0.5, 3.0)
+
+
+def test_the_number_of_sources_is_bounded() -> None:
+    registry = CollectorRegistry()
+    series = pool(registry)
+    for number in range(100):
+        series.speculation(SpeculationRecord(1, 1, 0, (1,), (SourceCounts(f"s{number}", 1, 0),)))
+    name = "specserve_spec_decode_source_draft_tokens_total"
+    assert registry.get_sample_value(name, {**DRAFT, "source": "other"}) == 100 - MOST_SOURCES
 
 
 def test_aborted_figures_stay_apart() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.telemetry.adapters import sglang
-from service.telemetry.speculation import SpeculationRecord
+from service.telemetry.speculation import SourceCounts, SpeculationRecord
 from tests.doubles.fake_sglang import spec_details
 
 
@@ -16,6 +16,14 @@ def test_one_object_and_a_list() -> None:
     details = spec_details((0, 4, 0, 2))
     assert sglang.adapt({"spec_tokens_details": details}) == (record,)
     assert sglang.adapt({"spec_tokens_details": [details, details]}) == (record, record)
+
+
+def test_what_our_plugin_adds() -> None:
+    sources = {"copy": {"proposed": 12, "accepted": 9, "accepted_per_position": [6, 3]}}
+    details = {**spec_details((0, 4, 0, 2)), "specserve": {"sources": sources, "draft_s": 0.01, "verify_s": None}}
+    (record,) = sglang.adapt({"spec_tokens_details": details})
+    assert record.sources == (SourceCounts("copy", 12, 9, (6, 3)),)
+    assert (record.draft_s, record.verify_s) == (0.01, None)
 
 
 @pytest.mark.parametrize("sglext", [None, [], {}, {"spec_tokens_details": None}, {"cached_tokens_details": {}}])
@@ -31,6 +39,9 @@ def test_what_it_cannot_adapt(sglext: object) -> None:
         {**spec_details((1,)), "spec_verify_ct": -1},
         {**spec_details((1,)), "spec_verify_ct": 1.5},
         {**spec_details((1,)), "spec_correct_drafts_histogram": None},
+        {**spec_details((1,)), "specserve": {"sources": None}},
+        {**spec_details((1,)), "specserve": {"sources": {}, "draft_s": -1}},
+        {**spec_details((1,)), "specserve": {"sources": {"a": {"proposed": 1}}}},
         {**spec_details((1,)), "spec_correct_drafts_histogram": [1, None]},
     ],
 )

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.telemetry.response_object import response_object
-from service.telemetry.speculation import SpeculationRecord, merge
+from service.telemetry.speculation import SourceCounts, SpeculationRecord, merge
 
 HAND = SpeculationRecord(steps=6, proposed=18, accepted=10, histogram=(0, 4, 0, 2))
 
@@ -62,7 +62,35 @@ def test_response_object_of_one_choice_is_padded_to_the_width() -> None:
         "num_draft_tokens": 18,
         "mean_acceptance_length": 1 + 10 / 6,
         "draft_acceptance_rate": 10 / 18,
+        "by_source": None,
+        "draft_seconds": None,
+        "verify_seconds": None,
     }
+
+
+def test_sources_and_seconds_are_summed_and_reported() -> None:
+    copy, tree = SourceCounts("copy", 4, 3, (2, 1)), SourceCounts("tree", 2, 1, (0, 0, 1))
+    first = SpeculationRecord(2, 6, 4, (0, 0, 2), (copy, tree), 0.25, 1.5)
+    second = SpeculationRecord(1, 2, 1, (0, 1), (SourceCounts("copy", 2, 1, (1,)),), 0.5, 0.5)
+    total = merge([first, second])
+    assert total is not None
+    assert total.sources == (SourceCounts("copy", 6, 4, (3, 1)), tree)
+    assert (total.draft_s, total.verify_s) == (0.75, 2.0)
+    report = response_object((total,), choices=1)
+    assert report is not None
+    assert report["by_source"]["copy"] == {
+        "num_draft_tokens": 6,
+        "num_accepted_draft_tokens": 4,
+        "accepted_per_position": [3, 1],
+    }
+    assert (report["draft_seconds"], report["verify_seconds"]) == (0.75, 2.0)
+
+
+def test_a_figure_that_one_record_lacks_is_absent_from_the_sum() -> None:
+    known = SpeculationRecord(1, 1, 1, (0, 1), (SourceCounts("copy", 1, 1, (1,)),), 0.25, 1.5)
+    total = merge([known, HAND])
+    assert total is not None
+    assert (total.sources, total.draft_s, total.verify_s) == (None, None, None)
 
 
 def test_response_object_of_several_choices_is_their_sum_and_their_list() -> None:

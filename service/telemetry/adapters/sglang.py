@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.telemetry.speculation import SpeculationRecord
+from service.telemetry.speculation import SourceCounts, SpeculationRecord
 
 KEY = "spec_tokens_details"
 
@@ -36,7 +36,37 @@ def _record(item: object) -> SpeculationRecord:
         proposed=_count(item, "spec_num_proposed_drafts"),
         accepted=_count(item, "spec_num_correct_drafts"),
         histogram=tuple(_whole(value, "spec_correct_drafts_histogram") for value in histogram),
+        **_account(item.get("specserve")),
     )
+
+
+def _account(own: object) -> dict[str, Any]:
+    """What our plugin adds: draft tokens by source, and seconds; nothing for engines without it."""
+    if own is None:
+        return {}
+    if not isinstance(own, dict) or not isinstance(own.get("sources"), dict):
+        raise ValueError(f"{KEY}: specserve is not in the known shape")
+    return {
+        "sources": tuple(
+            SourceCounts(
+                str(name),
+                _count(counts, "proposed"),
+                _count(counts, "accepted"),
+                tuple(_whole(value, "accepted_per_position") for value in counts.get("accepted_per_position", ())),
+            )
+            for name, counts in own["sources"].items()
+        ),
+        "draft_s": _seconds(own.get("draft_s")),
+        "verify_s": _seconds(own.get("verify_s")),
+    }
+
+
+def _seconds(value: object) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or value < 0:
+        raise ValueError(f"{KEY}: {value!r} is no time")
+    return float(value)
 
 
 def _count(item: dict[str, Any], key: str) -> int:
