@@ -22,5 +22,6 @@ CASES = (
     DrafterCase("prompt_lookup"),
     DrafterCase("prompt_lookup", {"longest": 1, "shortest": 1}),
     DrafterCase("prompt_lookup", {"longest": 3, "shortest": 2}),
+    DrafterCase("suffix"),
     DrafterCase("bench_widths"),
 )
