@@ -62,23 +62,27 @@ class CostModel:
         x = _features(requests, np.array([float(rows)]), context)[0]
         key = (_level(requests), _level(rows))
         cell = self._cells.get(key)
-        seconds = verify_s / self._scale
+        seconds, trust = verify_s / self._scale, 1.0
         if cell is not None and cell.weight >= 4:
             expected = max(cell.seconds + float((x - cell.features) @ self._weights), 1e-9)
-            # A pass that was interrupted by other work on the machine must not move the model far.
-            seconds = min(seconds, 3 * expected)
-            self._scale *= min(max(seconds / expected, 0.5), 2.0) ** 0.05
+            error = math.log(min(max(seconds / expected, 1 / 3), 3.0))
+            # One surprising pass was interrupted by other work and many mean that the machine has changed: neither
+            # says that this shape costs more beside the others.
+            trust = 1 / (1 + (error / 0.1) ** 2)
+            self._scale *= math.exp(0.05 * min(max(error, -0.7), 0.7))
         elif self._fitted >= 0:
             seconds = min(seconds, 4 * max(float(x @ self._weights), 1e-9))
         if cell is None:
             cell = self._cells[key] = _Cell(x, seconds, 0.0, self._seen)
-        cell.weight = cell.weight * self.forgetting + 1
-        cell.features = cell.features + (x - cell.features) / cell.weight
-        cell.seconds += (seconds - cell.seconds) / cell.weight
+        cell.weight = cell.weight * self.forgetting + trust
+        cell.features = cell.features + (x - cell.features) * (trust / cell.weight)
+        cell.seconds += (seconds - cell.seconds) * (trust / cell.weight)
         cell.last = self._seen
         self._seen += 1
         if len(self._widths) < 8:
             self._widths.add(rows / requests)
+        if self.ready and (self._fitted < 0 or self._seen - self._fitted >= self.refit):
+            self._fit()
 
     @property
     def ready(self) -> bool:
@@ -97,10 +101,8 @@ class CostModel:
 
     def curve(self, requests: int, rows: Floats, context: int) -> Floats | None:
         """Seconds of passes of the same requests over different numbers of rows; None while not ready."""
-        if not self.ready:
+        if self._fitted < 0:
             return None
-        if self._fitted < 0 or self._seen - self._fitted >= self.refit:
-            self._fit()
         seconds: Floats = np.maximum(_features(requests, rows, context) @ self._weights * self._scale, 1e-9)
         return seconds
 

@@ -82,7 +82,10 @@ def test_a_thousand_plain_steps_do_not_drown_the_wide_ones() -> None:
     model = trained(0.02, 300)
     for _ in range(5000):
         model.observe(requests=4, rows=4, context=4000, verify_s=2 * true_cost(4, 4, 4000))
-    assert model.verify_s(requests=4, rows=32, context=4000) == pytest.approx(2 * true_cost(4, 32, 4000), rel=0.1)
+    wide, plain = (model.verify_s(requests=4, rows=rows, context=4000) for rows in (32, 4))
+    assert wide is not None and plain is not None
+    assert wide == pytest.approx(2 * true_cost(4, 32, 4000), rel=0.15)
+    assert wide / plain == pytest.approx(true_cost(4, 32, 4000) / true_cost(4, 4, 4000), rel=0.08)
 
 
 def plan_of(drafter: str, budget: int, *shadows: str) -> Outcome:
