@@ -61,6 +61,8 @@ class DraftBook:
         self._model = model
         self._memory = DraftMemory()
         self._entries: dict[str, dict[str, _Entry]] = {}
+        self.drafter_s: Mapping[str, float] = {}
+        """Seconds that each drafter took in the last step, shadows included."""
 
     def clear(self) -> None:
         """Forget every drafter and all memory."""
@@ -94,6 +96,7 @@ class DraftBook:
         """What each request's plan proposes, nothing for requests without a plan. Mutates the drafters."""
         drafts = [Drafts(plans.get(req.rid) or Plan(None, 0)) for req in reqs]
         groups: dict[str, list[int]] = {}
+        spent: dict[str, float] = {}
         for i, draft in enumerate(drafts):
             if draft.plan.drafter is not None and draft.plan.budget > 0:
                 groups.setdefault(draft.plan.drafter, []).append(i)
@@ -101,16 +104,24 @@ class DraftBook:
             start = time.perf_counter()
             ready = [self._ready(reqs[i], name) for i in members]
             trees = self._classes[name].propose_all(ready, [drafts[i].plan.budget for i in members])
-            seconds = (time.perf_counter() - start) / len(members)
+            spent[name] = time.perf_counter() - start
             for i, tree in zip(members, trees, strict=True):
-                drafts[i].tree, drafts[i].seconds = tree, seconds
+                drafts[i].tree, drafts[i].seconds = tree, spent[name] / len(members)
         for req, draft in zip(reqs, drafts, strict=True):
-            draft.shadows = {
-                name: self._ready(req, name).propose(draft.plan.budget)
-                for name in draft.plan.shadows
-                if name != draft.plan.drafter and draft.plan.budget > 0
-            }
+            if draft.plan.budget > 0:
+                draft.shadows = self._shadows(req, draft.plan, spent)
+        self.drafter_s = spent
         return drafts
+
+    def _shadows(self, req: Req, plan: Plan, spent: dict[str, float]) -> dict[str, DraftTree]:
+        """Proposals that are only compared with what comes. Adds to the seconds `spent`."""
+        trees = {}
+        for name in plan.shadows:
+            if name != plan.drafter:
+                start = time.perf_counter()
+                trees[name] = self._ready(req, name).propose(plan.budget)
+                spent[name] = spent.get(name, 0.0) + time.perf_counter() - start
+        return trees
 
     def _ready(self, req: Req, name: str) -> Drafter:
         """The request's drafter of that name, up to date with its text."""

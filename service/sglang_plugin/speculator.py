@@ -115,11 +115,14 @@ class Speculator:
                 len(draft.tree),
                 len(path),
                 {name: matched(tree, emitted) for name, tree in draft.shadows.items()},
+                draft.tree,
+                tuple(path),
+                {name: len(tree) for name, tree in draft.shadows.items()},
             )
             for req, draft, (path, emitted) in zip(reqs, prepared.drafts, found, strict=True)
             if req.rid in drafted
         )
-        self.controller.observe(Step(outcomes, rows, context, prepared.seconds, verify_s))
+        self.controller.observe(Step(outcomes, rows, context, prepared.seconds, verify_s, self.book.drafter_s))
 
 
 def matched(tree: DraftTree, tokens: Sequence[int]) -> int:
