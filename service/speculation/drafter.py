@@ -101,6 +101,7 @@ class NoDrafter(Drafter):
 DRAFTERS = {
     "none": "service.speculation.drafter:NoDrafter",
     "prompt_lookup": "service.speculation.drafters.prompt_lookup:PromptLookup",
+    "ngram_corpus": "service.speculation.drafters.ngram_corpus:NgramCorpus",
     "suffix": "service.speculation.drafters.suffix:Suffix",
 }
 """Built-in drafters: name and class, imported when the drafter is used."""
