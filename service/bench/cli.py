@@ -24,6 +24,10 @@ ConfigFile = Annotated[
 Prompts = Annotated[Path, typer.Option(help="jsonl file of prompts", show_default="../shared/data/prompts.jsonl")]
 
 
+MODEL_FREE = ("prompt_lookup", "suffix")
+"""What `bench acceptance` compares by default: the drafters that need no draft model."""
+
+
 @app.callback()
 def bench() -> None:
     """Measure a running service or a pool."""
@@ -66,6 +70,34 @@ def engine(
 
     options = engine_cli.Options(prompts, limit, out, quick, _say)
     asyncio.run(engine_cli.run(options, url=url, pool=pool, config_file=config_file))
+
+
+@app.command()
+def acceptance(
+    pool: Pool = None,
+    config_file: ConfigFile = None,
+    prompts: Prompts = DEFAULT_PROMPTS,
+    limit: Annotated[int, typer.Option(min=1, help="prompts of each category")] = 4,
+    category: Annotated[list[str] | None, typer.Option(help="only these categories")] = None,
+    out: Annotated[Path, typer.Option(help="folder for results and logs")] = Path("bench-out/acceptance"),
+    tokens: Annotated[int, typer.Option(min=2, help="longest answer, tokens")] = 96,
+    drafter: Annotated[list[str] | None, typer.Option(help="drafters to compare; none: all without a model")] = None,
+    controllers: Annotated[
+        list[str] | None, typer.Option(help="controllers that choose among the drafters, such as roofline,dcut,ucb")
+    ] = None,
+    draft_tokens: Annotated[int, typer.Option(min=2, max=64, help="rows of a request's verify step")] = 12,
+    ngram: Annotated[bool, typer.Option(help="also SGLang's NGRAM at the same rows")] = True,
+) -> None:
+    """Acceptance and speed of drafters and controllers, by prompt category; own engines, batch 1, cold."""
+    from service.bench import acceptance_cli
+    from service.bench.acceptance import Field
+    from service.bench.prompts import of_each_category
+
+    chosen = of_each_category(load_prompts(prompts, categories=tuple(category or ())), limit)
+    lists = tuple(tuple(part.strip() for part in names.split(",")) for names in controllers or ())
+    field = Field(tuple(drafter or MODEL_FREE), lists, draft_tokens, {}, ngram)
+    options = acceptance_cli.Options(chosen, tokens, out, field, _say)
+    asyncio.run(acceptance_cli.run(options, pool=pool, config_file=config_file))
 
 
 def _say(line: str) -> None:

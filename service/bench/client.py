@@ -34,13 +34,17 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A streamed answer: seconds to the first token and to the last, completion tokens, drafts."""
+    """A streamed answer: seconds to the first token and to the last, completion tokens, drafts.
+
+    `details` is the engine's own account of the speculation, None where it gave none.
+    """
 
     first_s: float
     last_s: float
     tokens: int
     proposed: int | None
     accepted: int | None
+    details: Mapping[str, Any] | None = None
 
     @property
     def decode_rate(self) -> float | None:
@@ -76,23 +80,37 @@ class Client:
         proposed, accepted = _drafts(answer)
         return [_completion(choice, proposed, accepted) for choice in answer["choices"]]
 
-    async def stream(self, messages: Sequence[Mapping[str, str]], *, mode: Mode | None = None, **params: Any) -> Timing:
-        """One streamed chat completion, only timed. Raises EngineError when no token arrives."""
-        body = self._body(messages, mode) | {"stream": True, "stream_options": {"include_usage": True}} | params
+    async def stream(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        mode: Mode | None = None,
+        drafter: str | None = None,
+        **params: Any,
+    ) -> Timing:
+        """One streamed chat completion, only timed; `drafter` is for an engine of algorithm SPECSERVE alone.
+
+        Raises EngineError when no token arrives.
+        """
+        body = (
+            self._body(messages, mode, drafter) | {"stream": True, "stream_options": {"include_usage": True}} | params
+        )
         started = time.perf_counter()
         first = last = None
         usage: dict[str, Any] = {}
         drafts: tuple[int | None, int | None] = (None, None)
+        details = None
         async for event in self.events("/v1/chat/completions", body):
-            if any((choice.get("delta") or {}).get("content") for choice in event["choices"]):
+            if any(_holds_text(choice.get("delta") or {}) for choice in event["choices"]):
                 last = time.perf_counter() - started
                 first = last if first is None else first
             usage = event.get("usage") or usage
             if event.get("sglext") or event.get("metrics"):
                 drafts = _drafts(event)
+                details = (event.get("sglext") or {}).get("spec_tokens_details")
         if first is None or last is None:
             raise EngineError("the answer held no text to time")
-        return Timing(first, last, usage["completion_tokens"], *drafts)
+        return Timing(first, last, usage["completion_tokens"], *drafts, details)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """POST JSON, read JSON. Raises EngineError for an answer other than 200."""
@@ -121,14 +139,17 @@ class Client:
     def _headers(self) -> dict[str, str]:
         return {"X-Speculation-Metrics": "1"} if self._dialect == "gateway" else {}
 
-    def _body(self, messages: Sequence[Mapping[str, str]], mode: Mode | None) -> dict[str, Any]:
+    def _body(
+        self, messages: Sequence[Mapping[str, str]], mode: Mode | None, drafter: str | None = None
+    ) -> dict[str, Any]:
         body: dict[str, Any] = {"model": self._model, "messages": list(messages)}
+        wishes = {name: wish for name, wish in (("mode", mode), ("drafter", drafter)) if wish is not None}
         if self._dialect == "engine":
             body["return_spec_tokens_details"] = True
-        if mode is not None and self._dialect == "engine":
-            body["custom_params"] = {"specserve": {"mode": mode}}
-        elif mode is not None:
-            body["speculation"] = {"mode": mode}
+            if wishes:
+                body["custom_params"] = {"specserve": wishes}
+        elif wishes:
+            body["speculation"] = wishes
         return body
 
 
@@ -159,6 +180,10 @@ def _completion(choice: Mapping[str, Any], proposed: int | None, accepted: int |
     return Completion(
         choice["message"]["content"] or "", tuple(ids), choice["finish_reason"], margins, proposed, accepted
     )
+
+
+def _holds_text(delta: Mapping[str, Any]) -> bool:
+    return bool(delta.get("content") or delta.get("reasoning_content") or delta.get("tool_calls"))
 
 
 def _margin(top: Sequence[Mapping[str, Any]]) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 from service.bench.engine import AIMS, NGRAM, OURS, PLAIN, QUICK, Effort, measure_own_engines, measure_service
 from service.bench.models import base_profile, prepared
-from service.bench.prompts import Prompt, load_prompts
+from service.bench.prompts import Prompt, load_prompts, of_each_category
 from service.bench.report import plot_bars, plots_missing, print_table, write_summary
 from service.bench.servers import Workshop
 from service.engine.store import ModelStore
@@ -32,13 +32,7 @@ class Options:
     def chosen(self) -> list[Prompt]:
         """The first `limit` prompts of each measured category, categories in turn."""
         categories = QUICK_MEASURED if self.quick else MEASURED
-        taken: dict[str, int] = {}
-        chosen = []
-        for prompt in load_prompts(self.prompts, categories=categories):
-            taken[prompt.category] = taken.get(prompt.category, 0) + 1
-            if taken[prompt.category] <= self.limit:
-                chosen.append(prompt)
-        return chosen
+        return of_each_category(load_prompts(self.prompts, categories=categories), self.limit)
 
 
 async def run(options: Options, *, url: str | None, pool: str | None, config_file: Path | None) -> None:

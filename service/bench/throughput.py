@@ -12,11 +12,12 @@ from service.bench.prompts import Prompt
 
 @dataclass(frozen=True)
 class Contestant:
-    """One engine and how it is asked. `cold` empties its caches before each prompt."""
+    """One engine and how it is asked. `cold` empties its caches before each prompt; `drafter` picks one of many."""
 
     client: Client
     mode: Mode | None = None
     cold: bool = True
+    drafter: str | None = None
 
 
 @dataclass
@@ -72,5 +73,11 @@ async def _ask(contestant: Contestant, prompt: Prompt, tokens: int) -> Timing:
     if contestant.cold:
         await contestant.client.flush_cache()
     return await contestant.client.stream(
-        prompt.messages, mode=contestant.mode, temperature=0, max_tokens=tokens, ignore_eos=True
+        prompt.messages,
+        mode=contestant.mode,
+        drafter=contestant.drafter,
+        temperature=0,
+        max_tokens=tokens,
+        ignore_eos=not prompt.tools,  # a tool call ends where its grammar ends
+        **prompt.params,
     )
