@@ -99,6 +99,9 @@ class NoDrafter(Drafter):
 
 
 DRAFTERS = {
+    "adjacency": "service.speculation.drafters.adjacency:Adjacency",
+    "goose": "service.speculation.drafters.goose:Goose",
+    "graft": "service.speculation.drafters.graft:Graft",
     "none": "service.speculation.drafter:NoDrafter",
     "prompt_lookup": "service.speculation.drafters.prompt_lookup:PromptLookup",
     "ngram_corpus": "service.speculation.drafters.ngram_corpus:NgramCorpus",

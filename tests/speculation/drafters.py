@@ -10,7 +10,7 @@ class DrafterCase:
     """A registered name, options that the tests try, and whether it proposes at all."""
 
     name: str
-    options: dict[str, int] = field(default_factory=dict)
+    options: dict[str, int | str] = field(default_factory=dict)
     proposes: bool = True
 
     def __str__(self) -> str:
@@ -24,5 +24,9 @@ CASES = (
     DrafterCase("prompt_lookup", {"longest": 3, "shortest": 2}),
     DrafterCase("ngram_corpus"),
     DrafterCase("suffix"),
+    DrafterCase("adjacency", proposes=False),
+    DrafterCase("goose"),
+    DrafterCase("graft"),
+    DrafterCase("graft", {"inner": "prompt_lookup"}),
     DrafterCase("bench_widths"),
 )
