@@ -1,0 +1,1 @@
+"""Models that drafters run: loading, KV rows, batched passes, chains of draft tokens."""
