@@ -24,8 +24,18 @@ ConfigFile = Annotated[
 Prompts = Annotated[Path, typer.Option(help="jsonl file of prompts", show_default="../shared/data/prompts.jsonl")]
 
 
-MODEL_FREE = ("prompt_lookup", "suffix")
-"""What `bench acceptance` compares by default: the drafters that need no draft model."""
+MODEL_FREE = (
+    "prompt_lookup",
+    "suffix",
+    "ngram_corpus",
+    "agent_blocks",
+    "adjacency",
+    "goose",
+    "graft",
+    "toolspec",
+)
+"""The drafters that need no draft model: what is compared by default."""
+CONTROLLER_LISTS = ("ucb", "exp3", "hedge", "roofline,dcut,hedge")
 
 
 @app.callback()
@@ -98,6 +108,26 @@ def acceptance(
     field = Field(tuple(drafter or MODEL_FREE), lists, draft_tokens, {}, ngram)
     options = acceptance_cli.Options(chosen, tokens, out, field, _say)
     asyncio.run(acceptance_cli.run(options, pool=pool, config_file=config_file))
+
+
+@app.command()
+def matrix(
+    pool: Pool = None,
+    config_file: ConfigFile = None,
+    prompts: Prompts = DEFAULT_PROMPTS,
+    limit: Annotated[int, typer.Option(min=1, help="prompts, taken from all categories in turn")] = 6,
+    out: Annotated[Path, typer.Option(help="folder for results and logs")] = Path("bench-out/matrix"),
+    tokens: Annotated[int, typer.Option(min=2, help="longest answer, tokens")] = 40,
+    drafter: Annotated[list[str] | None, typer.Option(help="drafters; none: all without a model")] = None,
+    controllers: Annotated[list[str] | None, typer.Option(help="lists of controllers; none: all")] = None,
+) -> None:
+    """Every drafter and controller x text, JSON schema, tools x greedy, sampled x batch 1, 4 against plain decoding."""
+    from service.bench import matrix_cli
+
+    lists = tuple(tuple(part.strip() for part in names.split(",")) for names in controllers or CONTROLLER_LISTS)
+    options = matrix_cli.Options(load_prompts(prompts, limit), tokens, out, tuple(drafter or MODEL_FREE), lists, _say)
+    if not asyncio.run(matrix_cli.run(options, pool=pool, config_file=config_file)):
+        raise typer.Exit(1)
 
 
 def _say(line: str) -> None:
