@@ -69,6 +69,15 @@ class Drafter(ABC):
         del request
         return cls(**options)
 
+    @classmethod
+    def check(cls, request: DraftRequest, **options: Any) -> None:
+        """Raise, at the engine's start, for options that cannot work, such as a draft model of another vocabulary.
+
+        It builds a drafter and drops it, so that what all requests share is loaded before the first one; it may
+        block for seconds. Raises ConfigError, ValueError, or TypeError for an unknown option.
+        """
+        cls.for_request(request, **options)
+
     @abstractmethod
     def observe(self, tokens: Sequence[int]) -> None:
         """Append committed tokens, the prompt first; called before each `propose`. Mutates the drafter."""
@@ -103,6 +112,9 @@ DRAFTERS = {
     "goose": "service.speculation.drafters.goose:Goose",
     "graft": "service.speculation.drafters.graft:Graft",
     "none": "service.speculation.drafter:NoDrafter",
+    "draft_model": "service.speculation.drafters.draft_model:DraftModel",
+    "layer_skip": "service.speculation.drafters.layer_skip:LayerSkip",
+    "pard": "service.speculation.drafters.pard:Pard",
     "prompt_lookup": "service.speculation.drafters.prompt_lookup:PromptLookup",
     "ngram_corpus": "service.speculation.drafters.ngram_corpus:NgramCorpus",
     "suffix": "service.speculation.drafters.suffix:Suffix",

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+TINY = "tiny"
+"""Stands for the folder of a tiny model, which is made when a test needs it."""
+
 
 @dataclass(frozen=True)
 class DrafterCase:
-    """A registered name, options that the tests try, and whether it proposes at all."""
+    """A registered name, options that the tests try, and whether it proposes at all.
+
+    `model`: it runs a model and gets a tiny one, so that its tokens need not be in the text, and examples cost time.
+    """
 
     name: str
     options: dict[str, int | str] = field(default_factory=dict)
     proposes: bool = True
+    model: bool = False
 
     def __str__(self) -> str:
         return "-".join((self.name, *(f"{key}{value}" for key, value in self.options.items())))
@@ -29,4 +36,8 @@ CASES = (
     DrafterCase("graft"),
     DrafterCase("graft", {"inner": "prompt_lookup"}),
     DrafterCase("bench_widths"),
+    DrafterCase("draft_model", {"model": TINY, "depth": 2}, model=True),
+    DrafterCase("draft_model", {"model": TINY, "depth": 2, "branches": 3, "min_confidence": 0}, model=True),
+    DrafterCase("layer_skip", {"depth": 2}, model=True),
+    DrafterCase("pard", {"model": TINY}, model=True),
 )
