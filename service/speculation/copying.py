@@ -20,10 +20,12 @@ NEGLIGIBLE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class CopySource:
-    """Texts to copy from, and the odds that a match of one token, seen once, goes on as it did."""
+    """Texts to copy from, and the odds that a match of one token, seen once, goes on as it did. Matches of fewer than
+    `shortest` tokens are not asked."""
 
     texts: SuffixAutomaton
     odds: float
+    shortest: int = 1
 
     def weight(self, state: int, matched: int) -> float:
         """The chance that the text goes on like one of the earlier passages of this context.
@@ -49,8 +51,8 @@ def next_tokens(sources: Sequence[CopySource], cursors: Sequence[Cursor]) -> dic
     for _, matched in cursors:
         floors.append(max(floors[-1], matched))
     for source, (state, matched), floor in zip(reversed(sources), reversed(cursors), floors[-2::-1], strict=True):
-        texts = source.texts
-        while state > ROOT_STATE and matched > floor:
+        texts, least = source.texts, max(floor + 1, source.shortest)
+        while state > ROOT_STATE and matched >= least:
             following, followed = texts.following[state], texts.followed[state]
             if len(following) > MOST_CONTINUATIONS:
                 break

@@ -116,6 +116,7 @@ DRAFTERS = {
     "layer_skip": "service.speculation.drafters.layer_skip:LayerSkip",
     "pard": "service.speculation.drafters.pard:Pard",
     "prompt_lookup": "service.speculation.drafters.prompt_lookup:PromptLookup",
+    "agent_blocks": "service.speculation.drafters.agent_blocks:AgentBlocks",
     "ngram_corpus": "service.speculation.drafters.ngram_corpus:NgramCorpus",
     "suffix": "service.speculation.drafters.suffix:Suffix",
 }

@@ -29,6 +29,7 @@ CASES = (
     DrafterCase("prompt_lookup"),
     DrafterCase("prompt_lookup", {"longest": 1, "shortest": 1}),
     DrafterCase("prompt_lookup", {"longest": 3, "shortest": 2}),
+    DrafterCase("agent_blocks"),
     DrafterCase("ngram_corpus"),
     DrafterCase("suffix"),
     DrafterCase("adjacency", proposes=False),

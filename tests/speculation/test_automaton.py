@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.speculation.automaton import ROOT_STATE, Cursor, SuffixAutomaton
@@ -35,6 +35,7 @@ def walked(automaton: SuffixAutomaton, passage: list[int]) -> int | None:
     return state
 
 
+@settings(deadline=None)
 @given(first=texts, second=texts, data=st.data())
 def test_counts_equal_naive_counts(first: list[int], second: list[int], data: st.DataObject) -> None:
     automaton, _ = built(first, second)
@@ -49,6 +50,7 @@ def test_counts_equal_naive_counts(first: list[int], second: list[int], data: st
         assert automaton.followed[state] == sum(following.values())
 
 
+@settings(deadline=None)
 @given(first=texts, second=texts, data=st.data())
 def test_texts_may_grow_interleaved(first: list[int], second: list[int], data: st.DataObject) -> None:
     automaton = SuffixAutomaton()
@@ -62,6 +64,7 @@ def test_texts_may_grow_interleaved(first: list[int], second: list[int], data: s
     assert (automaton.seen[state] if state is not None else 0) == occurrences(passage, first, second)
 
 
+@settings(deadline=None)
 @given(text=texts, other=texts)
 def test_a_cursor_matches_the_longest_known_ending(text: list[int], other: list[int]) -> None:
     automaton, _ = built(text)
@@ -73,6 +76,7 @@ def test_a_cursor_matches_the_longest_known_ending(text: list[int], other: list[
         assert cursor[0] == walked(automaton, other[end - cursor[1] : end])
 
 
+@settings(deadline=None)
 @given(text=texts)
 def test_links_lead_through_all_shorter_endings(text: list[int]) -> None:
     automaton, (end,) = built(text)

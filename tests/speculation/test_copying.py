@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.speculation.automaton import ROOT_STATE, SuffixAutomaton
@@ -29,6 +29,7 @@ def drafted(text: list[int], budget: int, min_chance: float = 0.0) -> DraftTree:
     return draft_copies([copies], [cursor], budget, min_chance, "copy")
 
 
+@settings(deadline=None)
 @given(text=texts)
 def test_chances_are_chances(text: list[int]) -> None:
     found = chances(text)
@@ -36,6 +37,7 @@ def test_chances_are_chances(text: list[int]) -> None:
     assert sum(found.values()) <= 1 + 1e-9
 
 
+@settings(deadline=None)
 @given(text=texts, budget=st.integers(1, 20))
 def test_the_best_nodes_are_taken(text: list[int], budget: int) -> None:
     """A tree of a smaller budget is the likelier part of a larger one."""
@@ -45,6 +47,7 @@ def test_the_best_nodes_are_taken(text: list[int], budget: int) -> None:
     assert list(reached) == pytest.approx(sorted(reached, reverse=True))
 
 
+@settings(deadline=None)
 @given(text=texts, min_chance=st.floats(0.01, 0.9))
 def test_unlikely_nodes_are_left_out(text: list[int], min_chance: float) -> None:
     everything, cut = drafted(text, 30), drafted(text, 30, min_chance)
@@ -52,6 +55,7 @@ def test_unlikely_nodes_are_left_out(text: list[int], min_chance: float) -> None
     assert set(cut.tokens) <= set(everything.tokens)
 
 
+@settings(deadline=None)
 @given(texts)
 def test_confidences_of_siblings_add_up_to_one_at_most(text: list[int]) -> None:
     tree = drafted(text, 30)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.speculation.drafter import DraftRequest
@@ -28,6 +28,7 @@ def test_an_earlier_request_of_the_tenant_is_copied() -> None:
     assert tree.tokens == tuple(PASSAGE[6:10]) and tree.sources == ("ngram_corpus",) * 4
 
 
+@settings(deadline=None)
 @given(secret=texts, text=texts)
 def test_no_tenant_learns_from_another(secret: list[int], text: list[int]) -> None:
     memory = DraftMemory()
@@ -37,6 +38,7 @@ def test_no_tenant_learns_from_another(secret: list[int], text: list[int]) -> No
         assert drafter(memory, other, text).propose(8) == drafter(DraftMemory(), other, text).propose(8)
 
 
+@settings(deadline=None)
 @given(text=texts)
 def test_without_others_it_equals_suffix(text: list[int]) -> None:
     suffix = Suffix()
@@ -59,6 +61,7 @@ def test_two_requests_at_once_see_each_other() -> None:
     assert second.propose(4).tokens == tuple(PASSAGE[6:10])
 
 
+@settings(deadline=None)
 @given(st.lists(texts, max_size=12))
 def test_the_corpus_stays_within_its_limit(requests: list[list[int]]) -> None:
     corpus = Corpus(limit=40)
