@@ -36,7 +36,9 @@ from service.engine.store import ModelStore
 from service.engine.supervisor import Engines, run_beside, until_signal
 from service.errors import ConfigError, SpecserveError
 from service.profiles.config import Config
+from service.profiles.facts import Facts
 from service.profiles.methods import methods as known_methods
+from service.speculation.controller import controller_registry
 from service.speculation.drafter import drafter_registry
 
 app = typer.Typer(
@@ -124,7 +126,7 @@ def check(
     Exit status 2 when something is impossible, else 0.
     """
     config = read_config(config_argument or config_file, cache_dir=cache_dir)
-    report = inspect(config, ModelStore(config.cache_dir), tuple(drafter_registry()))
+    report = inspect(config, ModelStore(config.cache_dir), _registered())
     if as_json:
         typer.echo(orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2))
     else:
@@ -135,7 +137,7 @@ def check(
 @app.command()
 def methods(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
     """List the registered methods by kind, third parties' included."""
-    known = known_methods(drafters=drafter_registry())
+    known = known_methods(drafters=drafter_registry(), controllers=controller_registry())
     if as_json:
         typer.echo(orjson.dumps(known, option=orjson.OPT_INDENT_2))
     else:
@@ -183,8 +185,12 @@ def _run(main_task: Coroutine[Any, Any, None]) -> None:
         runner.run(main_task)
 
 
+def _registered() -> Facts:
+    return Facts(drafters=tuple(drafter_registry()), controllers=tuple(controller_registry()))
+
+
 def _checked_plans(config: Config, store: ModelStore, pool: str | None = None) -> tuple[EnginePlan, ...]:
-    report = inspect(config, store, tuple(drafter_registry()))
+    report = inspect(config, store, _registered())
     errors = [
         f"pool {found.pool}: {finding.field}: {finding.message}"
         for found in report.pools

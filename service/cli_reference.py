@@ -12,16 +12,21 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from service.errors import ConfigError
+from service.profiles.algorithms import TRAITS, Source
 from service.profiles.config import Config
 from service.profiles.rules import check
 from service.profiles.schema import Algorithm, Profile
-from service.profiles.speculation_args import DRAFT_MODEL_ALGORITHMS
 
 _COLUMNS: dict[str, dict[str, dict[str, Any]]] = {
     "CPU": {"target": {"dtype": "float32"}},
     "CPU, bfloat16 KV": {"kv": {"dtype": "bfloat16"}},
     "CPU, tree (topk 2)": {"speculation": {"topk": 2}},
     "GPU": {"target": {"dtype": "bfloat16"}, "runtime": {"device": "cuda"}},
+    "GPU, tree (topk 2)": {
+        "target": {"dtype": "bfloat16"},
+        "speculation": {"topk": 2},
+        "runtime": {"device": "cuda"},
+    },
     "GPU, fp8 KV": {
         "target": {"dtype": "bfloat16"},
         "kv": {"dtype": "fp8_e4m3"},
@@ -32,7 +37,12 @@ _COLUMNS: dict[str, dict[str, dict[str, Any]]] = {
         "kv": {"page_size": 16},
         "runtime": {"device": "cuda"},
     },
+    "GPU, attention groups": {
+        "target": {"dtype": "bfloat16"},
+        "runtime": {"device": "cuda", "tp": 2, "attention_dp": 2},
+    },
 }
+_DRAFTS: dict[Source, dict[str, Any]] = {"model": {"draft_model": "draft"}, "adapter": {"adapter": "adapter"}}
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,7 @@ def rewrite_file(path: Path) -> None:
 
 
 def _verdict(algorithm: Algorithm, sections: dict[str, dict[str, Any]]) -> str:
-    draft = {"draft_model": "draft"} if algorithm in DRAFT_MODEL_ALGORITHMS else {}
+    draft = _DRAFTS.get(TRAITS[algorithm].source, {})
     speculation = {"algorithm": algorithm, **draft, **sections.get("speculation", {})}
     findings = check(Profile.model_validate({**sections, "speculation": speculation}))
     if any(finding.level == "error" for finding in findings):
@@ -109,4 +119,6 @@ def _section(field: FieldInfo) -> type[BaseModel] | None:
 def _default(field: FieldInfo) -> str:
     if field.default_factory is not None:
         return "see meaning"
-    return "none" if field.default in (None, ()) else f"`{field.default}`"
+    if isinstance(field.default, tuple) and field.default:
+        return f"`{', '.join(map(str, field.default))}`"
+    return "none" if field.default in (None, (), {}) else f"`{field.default}`"

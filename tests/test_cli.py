@@ -88,6 +88,7 @@ def test_methods_lists_names() -> None:
     listed = json.loads(run("methods", "--json").stdout)
     assert {"none", "specserve", "ngram"} <= set(listed["algorithms"])
     assert {"none", "prompt_lookup"} <= set(listed["drafters"])
+    assert "fixed" in listed["controllers"]
     assert "prompt_lookup" in run("methods").stdout
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -51,24 +51,25 @@ class Report:
         }
 
 
-def inspect(config: Config, store: ModelStore, drafters: tuple[str, ...]) -> Report:
-    """Judge every pool of a configuration. Reads model configs that are at hand, nothing else."""
+def inspect(config: Config, store: ModelStore, known: Facts) -> Report:
+    """Judge every pool of a configuration; `known` are the registered names.
+
+    Reads model configs that are at hand, nothing else.
+    """
     ports = pool_ports(config)
+    known = replace(known, memory_bytes=_memory_bytes())
     pools = tuple(
-        _inspect_pool(model.name, pool, ports.get((model.name, pool.name)), store, drafters)
+        _inspect_pool(model.name, pool, ports.get((model.name, pool.name)), store, known)
         for model in config.models
         for pool in model.pools
     )
     return Report(config.model_dump(mode="json"), pools)
 
 
-def _inspect_pool(
-    model: str, pool: Pool, local_port: int | None, store: ModelStore, drafters: tuple[str, ...]
-) -> PoolReport:
+def _inspect_pool(model: str, pool: Pool, local_port: int | None, store: ModelStore, known: Facts) -> PoolReport:
     profile = pool.profile
-    facts = Facts(
-        drafters=drafters,
-        memory_bytes=_memory_bytes(),
+    facts = replace(
+        known,
         target=shape_of(store, profile.target.model),
         draft=shape_of(store, profile.speculation.draft_model),
     )
@@ -84,6 +85,7 @@ def _model_problems(pool: Pool, store: ModelStore) -> Iterator[Finding]:
     names = {
         "target.model": pool.profile.target.model,
         "speculation.draft_model": pool.profile.speculation.draft_model,
+        "speculation.adapter": pool.profile.speculation.adapter,
     }
     for field, name in names.items():
         if name is not None and (problem := store.problem(name)):

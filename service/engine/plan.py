@@ -32,8 +32,8 @@ class EnginePlan:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the models that must be prepared: target and draft."""
-        draft = self.profile.speculation.draft_model
+        """Names of the models that must be prepared: target, and draft model or adapter."""
+        draft = _draft(self.profile)
         return (self.profile.target.model,) if draft is None else (self.profile.target.model, draft)
 
 
@@ -84,7 +84,7 @@ def pool_ports(config: Config) -> dict[tuple[str, str], int]:
 
 def plan_command(store: ModelStore, served_name: str, profile: Profile, port: int, host: str = HOST) -> EngineCommand:
     """The engine command with models as the store locates them. Prepares nothing."""
-    draft = profile.speculation.draft_model
+    draft = _draft(profile)
     return engine_command(
         profile,
         port=port,
@@ -112,6 +112,10 @@ def _local_pools(config: Config) -> Iterator[tuple[str, Pool, int]]:
             if not pool.backends:
                 yield model.name, pool, port
                 port += 1
+
+
+def _draft(profile: Profile) -> str | None:
+    return profile.speculation.draft_model or profile.speculation.adapter
 
 
 def _source(store: ModelStore, model: str) -> ModelSource:

@@ -10,7 +10,7 @@ from service.gateway.backends import Backend
 from service.gateway.routing import POLICIES, RoutingPolicy
 from service.profiles.config import Config, Model, Pool
 from service.profiles.schema import Speculation, SpeculationMode
-from service.profiles.speculation_args import draft_steps, uses_draft_model
+from service.profiles.speculation_args import deepest_draft, draft_label
 from service.telemetry.metrics import Metrics, PoolMetrics
 
 
@@ -36,9 +36,7 @@ class ServedPool:
     @property
     def drafts_per_step(self) -> int:
         """The most draft tokens that one verify step can accept: one a level of the tree."""
-        spec = self.speculation
-        drafts = spec.draft_tokens - 1
-        return min(draft_steps(spec), drafts) if uses_draft_model(spec) else drafts
+        return deepest_draft(self.speculation)
 
     def order(self) -> list[Backend]:
         """Backends worth a try, the first one in front; empty when there is none."""
@@ -98,11 +96,10 @@ def _model(model: Model, routing: str, metrics: Metrics) -> ServedModel:
 
 def _pool(model: str, pool: Pool, routing: str, metrics: Metrics) -> ServedPool:
     spec = pool.profile.speculation
-    draft = spec.draft_model or (spec.drafter if spec.algorithm == "specserve" else "")
     return ServedPool(
         name=pool.name,
         speculation=spec,
         backends=tuple(Backend(url.rstrip("/")) for url in pool.backends),
         policy=POLICIES.create(routing),
-        metrics=PoolMetrics(metrics, model=model, pool=pool.name, algorithm=spec.algorithm, draft=draft),
+        metrics=PoolMetrics(metrics, model=model, pool=pool.name, algorithm=spec.algorithm, draft=draft_label(spec)),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -10,13 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.profiles.schema import Profile
-from service.profiles.speculation_args import draft_attention_args, speculation_args
+from service.profiles.speculation_args import draft_attention_args, drafter_names, speculation_args, traits_of
 from service.profiles.threads import openmp_env
 
 CPU_ATTENTION_BACKEND = "specserve_cpu"
 CPU_PREFILL_TOKENS = 256
 """A piece of a prompt takes about half a second, so that aborts and other requests' tokens get in between."""
 CPU_KV_TOKENS = 32768
+UNO_ATTENTION_BACKEND = "fa3"
+"""The only one that UNO runs on; SGLang's own choice may be another."""
 HOST = "127.0.0.1"
 
 # Holds a package `sgl_kernel` with the operators that PyPI's wheel lacks on a CPU; it must be found first.
@@ -65,7 +68,7 @@ def engine_command(
 ) -> EngineCommand:
     """The command that serves `profile` on `host`:`port`. Starts nothing, reads no file.
 
-    `draft` is the resolved draft model of algorithms that have one. The profile must have passed
+    `draft` is the resolved draft model or adapter of algorithms that have one. The profile must have passed
     `service.profiles.rules.check`.
     """
     cpu = profile.runtime.device == "cpu"
@@ -73,7 +76,7 @@ def engine_command(
     argv += ["--host", host, "--port", str(port), "--served-model-name", served_name]
     argv += _server_args(profile, target)
     argv += _cpu_args(profile) if cpu else _cuda_args(profile)
-    argv += speculation_args(profile.speculation, draft.path if draft else None)
+    argv += speculation_args(profile.speculation, target.path, draft.path if draft else None)
     argv += draft_attention_args(profile.speculation, CPU_ATTENTION_BACKEND) if cpu else []
     argv += profile.runtime.extra_args
     # By default every /health generates a token, which takes an idle engine over a second.
@@ -124,17 +127,35 @@ def _cpu_args(profile: Profile) -> list[str]:
 
 
 def _cuda_args(profile: Profile) -> list[str]:
-    args = ["--tp-size", str(profile.runtime.tp)]
-    if profile.runtime.attention_backend is not None:
-        args += ["--attention-backend", profile.runtime.attention_backend]
+    runtime = profile.runtime
+    args = ["--tp-size", str(runtime.tp)]
+    if runtime.pp > 1:
+        args += ["--pp-size", str(runtime.pp), "--disable-overlap-schedule"]
+    if runtime.attention_dp > 1:
+        args += ["--attn-dp-size", str(runtime.attention_dp)]
+        args += ["--enable-dp-lm-head"] if traits_of(profile.speculation).attention_dp == "with dp lm head" else []
+    usual = UNO_ATTENTION_BACKEND if profile.speculation.algorithm == "uno" else None
+    if backend := runtime.attention_backend or usual:
+        args += ["--attention-backend", backend]
     if profile.kv.max_tokens is not None:
         args += ["--max-total-tokens", str(profile.kv.max_tokens)]
     return args
 
 
 def _plugin_environment(profile: Profile) -> dict[str, str]:
-    if profile.speculation.algorithm == "specserve":
-        return {"SPECSERVE_DRAFTER": profile.speculation.drafter}
+    spec = profile.speculation
+    if spec.algorithm == "specserve":
+        drafters = drafter_names(spec)
+        settings = {
+            "drafters": drafters,
+            "controllers": spec.controllers,
+            "options": spec.drafter_options,
+            "sharing": spec.sharing,
+        }
+        return {"SPECSERVE_DRAFTER": drafters[0], "SPECSERVE_SPECULATION": json.dumps(settings)}
+    if spec.algorithm != "none" and profile.runtime.pp > 1:
+        # Without it SGLang keeps speculation over several stages to prefill nodes.
+        return {"SGLANG_ENABLE_PP_SPEC": "1"}
     return {}
 
 

@@ -11,12 +11,19 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "fp8_e4m3": 1, "fp8_e5m2": 
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The sizes that decide how much a token costs in the KV cache, and the longest text."""
+    """The sizes that decide how much a token costs in the KV cache, the longest text, and what fits together.
+
+    `architecture` is the class name in config.json; `block_size` counts the tokens that a block drafter was trained
+    to draft, for DFLASH the first one included.
+    """
 
     layers: int
     kv_heads: int
     head_dim: int
     context_length: int | None = None
+    architecture: str | None = None
+    vocab_size: int | None = None
+    block_size: int | None = None
 
     def kv_bytes_per_token(self, dtype: str) -> int:
         """Keys and values of all layers, bytes. Raises KeyError for an unknown dtype."""
@@ -28,6 +35,7 @@ class Facts:
     """What rules may know beside the profile. `memory_bytes` is the machine's, not what is free."""
 
     drafters: tuple[str, ...] | None = None
+    controllers: tuple[str, ...] | None = None
     memory_bytes: int | None = None
     target: ModelShape | None = None
     draft: ModelShape | None = None
@@ -42,6 +50,18 @@ def model_shape(config: Mapping[str, Any]) -> ModelShape | None:
             kv_heads=int(config.get("num_key_value_heads") or heads),
             head_dim=int(config.get("head_dim") or config["hidden_size"] // heads),
             context_length=config.get("max_position_embeddings"),
+            architecture=next(iter(config.get("architectures") or ()), None),
+            vocab_size=config.get("vocab_size"),
+            block_size=_block_size(config),
         )
     except KeyError:
         return None
+
+
+def _block_size(config: Mapping[str, Any]) -> int | None:
+    # As SGLang reads it: speculative/dflash_utils.py and speculative/dspark_components/dspark_config.py.
+    nested = (config.get("dflash_config") or {}).get("block_size")
+    for size in (config.get("dspark_block_size"), nested, config.get("block_size")):
+        if size is not None:
+            return int(size)
+    return None

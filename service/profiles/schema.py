@@ -8,7 +8,19 @@ from pydantic import Field
 
 from service.settings import Section
 
-Algorithm = Literal["none", "specserve", "ngram", "standalone", "eagle", "eagle3"]
+Algorithm = Literal[
+    "none",
+    "specserve",
+    "ngram",
+    "standalone",
+    "eagle",
+    "eagle3",
+    "nextn",
+    "frozen_kv_mtp",
+    "dflash",
+    "dspark",
+    "uno",
+]
 SpeculationMode = Literal["auto", "on", "off"]
 
 
@@ -29,10 +41,33 @@ class Speculation(Section):
 
     algorithm: Algorithm = Field("specserve", description="specserve: our own, controlled per request")
     drafter: str = Field("prompt_lookup", description="registered drafter; algorithm `specserve` only")
-    draft_model: str | None = Field(None, description="draft model; `standalone`, `eagle`, `eagle3` only")
-    draft_tokens: int = Field(12, ge=2, le=64, description="nodes verified in one step, the last token included")
-    topk: int = Field(1, ge=1, description="branches per draft step; `standalone`, `eagle`, `eagle3` only")
-    steps: int | None = Field(None, ge=1, description="draft steps; `standalone`, `eagle`, `eagle3` only")
+    drafters: tuple[str, ...] = Field(
+        (), description="drafters that controllers choose from, in place of `drafter`; `specserve` only"
+    )
+    drafter_options: dict[str, dict[str, str | int | float | bool]] = Field(
+        {}, description="settings of drafters by their names; `specserve` only"
+    )
+    controllers: tuple[str, ...] = Field(
+        ("fixed",), min_length=1, description="registered controllers, the outermost first; `specserve` only"
+    )
+    sharing: Literal["request", "pool"] = Field(
+        "request",
+        description="what drafters learn across requests: nothing, or everything in this pool; `specserve` only",
+    )
+    draft_model: str | None = Field(
+        None, description="draft model, heads or block drafter; none for `nextn`, `dspark`: the target's own heads"
+    )
+    adapter: str | None = Field(None, description="LoRA that makes the target draft, folder or hub name; `uno` only")
+    draft_tokens: int = Field(
+        12, ge=2, le=128, description="nodes verified in one step, the last token included; `dflash`: its block size"
+    )
+    topk: int = Field(1, ge=1, description="branches per draft step; EAGLE family, `standalone`, `uno`")
+    steps: int | None = Field(
+        None, ge=1, description="draft steps; EAGLE family, `standalone`, `uno` with topk above 1"
+    )
+    adaptive: bool = Field(
+        False, description="SGLang's own choice of steps by acceptance; `eagle`, `eagle3`, `nextn` with topk 1"
+    )
 
 
 class KvCache(Section):
@@ -53,6 +88,8 @@ class Runtime(Section):
 
     device: Literal["cpu", "cuda"] = Field("cpu", description="cpu: with the operators of our plugin")
     tp: int = Field(1, ge=1, description="tensor-parallel processes")
+    pp: int = Field(1, ge=1, description="pipeline stages")
+    attention_dp: int = Field(1, ge=1, description="attention groups inside `tp` that share no requests")
     threads: int | None = Field(None, ge=1, description="CPU threads; none: all cores")
     max_running_requests: int = Field(16, ge=1, description="requests in one batch; more wait in the queue")
     chunked_prefill_tokens: int | None = Field(

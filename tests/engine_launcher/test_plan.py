@@ -9,6 +9,7 @@ from service.engine.plan import plan_engines, with_local_backends
 from service.engine.store import ModelStore
 from service.errors import ConfigError
 from service.profiles.config import Config
+from service.profiles.facts import Facts
 
 MODELS = [
     {"name": "a", "pools": [{"name": "x"}, {"name": "far", "backends": ["http://h:31000"]}]},
@@ -56,8 +57,20 @@ def test_target_and_draft_are_prepared(store: ModelStore) -> None:
     assert plan.models == ("smollm2-135m-instruct", "/d")
 
 
+def test_an_adapter_is_prepared_like_a_draft_model(store: ModelStore) -> None:
+    profile = {
+        "target": {"dtype": "bfloat16"},
+        "speculation": {"algorithm": "uno", "adapter": "org/lora", "draft_tokens": 8},
+        "runtime": {"device": "cuda"},
+    }
+    plan = plan_engines(Config.model_validate({"models": [{"pools": [{"profile": profile}]}]}), store)[0]
+    assert plan.models == ("smollm2-135m-instruct", "org/lora")
+    assert plan.command.argv[plan.command.argv.index("--uno-lora-path") + 1] == "org/lora"
+    assert "HF_HUB_OFFLINE" not in dict(plan.command.env)
+
+
 def test_inspection_shows_remote_pools_as_they_must_be_started(config: Config, store: ModelStore) -> None:
-    report = inspect(config, store, ("prompt_lookup",))
+    report = inspect(config, store, Facts(drafters=("prompt_lookup",)))
     local, far, _ = report.pools
     assert local.command is not None and far.command is not None
     assert "127.0.0.1" in local.command.argv
@@ -68,7 +81,7 @@ def test_inspection_shows_remote_pools_as_they_must_be_started(config: Config, s
 
 def test_inspection_of_an_impossible_pool_has_no_command(store: ModelStore) -> None:
     pools = [{"profile": {"target": {"model": "/no/such"}, "speculation": {"drafter": "oracle"}}}]
-    report = inspect(Config.model_validate({"models": [{"pools": pools}]}), store, ("prompt_lookup",))
+    report = inspect(Config.model_validate({"models": [{"pools": pools}]}), store, Facts(drafters=("prompt_lookup",)))
     assert report.has_errors
     assert report.pools[0].command is None
     assert [finding.field for finding in report.pools[0].findings] == ["target.model", "speculation.drafter"]

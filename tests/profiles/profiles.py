@@ -17,6 +17,15 @@ def with_draft(algorithm: str, **options: Any) -> dict[str, Any]:
     return {"algorithm": algorithm, "draft_model": "/models/draft", **options}
 
 
+def gpu(speculation: dict[str, Any], kv: dict[str, Any] | None = None, **runtime: Any) -> Profile:
+    """A bfloat16 profile on a GPU."""
+    return profile(
+        target={"dtype": "bfloat16"}, speculation=speculation, kv=kv or {}, runtime={"device": "cuda", **runtime}
+    )
+
+
+UNO: dict[str, Any] = {"algorithm": "uno", "adapter": "/models/adapter", "draft_tokens": 8}
+
 # name -> a profile that must have no error
 POSSIBLE: dict[str, Profile] = {
     "default": Profile(),
@@ -57,5 +66,33 @@ POSSIBLE: dict[str, Profile] = {
         kv={"page_size": 16},
         runtime={"device": "cuda", "attention_backend": "flashinfer"},
     ),
+    "several_drafters": profile(
+        speculation={
+            "drafters": ["suffix", "prompt_lookup"],
+            "controllers": ["roofline", "ucb"],
+            "drafter_options": {"suffix": {"longest": 32, "decay": 0.5, "prompt": True}},
+            "sharing": "pool",
+        }
+    ),
+    "nextn_heads_on_cpu": profile(speculation={"algorithm": "nextn", "draft_tokens": 4}),
+    "gpu_eagle_chain": gpu(with_draft("eagle", draft_tokens=4), kv={"page_size": 64}, attention_backend="trtllm_mha"),
+    "gpu_eagle_paged_tree": gpu(
+        with_draft("eagle", draft_tokens=8, topk=4), kv={"page_size": 16}, attention_backend="flashinfer"
+    ),
+    "gpu_eagle_adaptive": gpu(with_draft("eagle3", draft_tokens=4, adaptive=True)),
+    "gpu_eagle_stages": gpu(with_draft("eagle", draft_tokens=4), pp=2),
+    "gpu_nextn_heads": gpu({"algorithm": "nextn", "draft_tokens": 4}, tp=8, attention_dp=4),
+    "gpu_nextn_draft": gpu(with_draft("nextn", draft_tokens=4)),
+    "gpu_frozen_kv": gpu(with_draft("frozen_kv_mtp", draft_tokens=4)),
+    "gpu_frozen_kv_tree": gpu(with_draft("frozen_kv_mtp", draft_tokens=8, topk=2), attention_backend="triton"),
+    "gpu_dflash": gpu(with_draft("dflash", draft_tokens=16), kv={"page_size": 64}, attention_backend="fa3"),
+    "gpu_dflash_groups": gpu(with_draft("dflash", draft_tokens=16), tp=4, attention_dp=2),
+    "gpu_dspark": gpu(with_draft("dspark", draft_tokens=8)),
+    "gpu_dspark_heads": gpu({"algorithm": "dspark", "draft_tokens": 8}, tp=4, attention_dp=4),
+    "gpu_uno": gpu(UNO),
+    "gpu_uno_tree": gpu({**UNO, "draft_tokens": 16, "topk": 4}),
+    "gpu_uno_wide_tree": gpu({**UNO, "draft_tokens": 128, "topk": 16}, attention_backend="fa3"),
+    "gpu_plain_stages": gpu({"algorithm": "none"}, pp=2, tp=2, attention_dp=2),
+    "gpu_processors": gpu(with_draft("dflash", draft_tokens=16), extra_args=["--enable-custom-logit-processor"]),
     "extra": profile(runtime={"extra_args": ["--random-seed", "1"]}),
 }

@@ -6,19 +6,24 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
+from service.profiles.algorithms import TRAITS
 from service.profiles.command import EngineCommand, ModelSource, engine_command
-from service.profiles.schema import Profile
-from tests.profiles.profiles import POSSIBLE, profile, with_draft
+from service.profiles.schema import Algorithm, Profile
+from service.profiles.speculation_args import deepest_draft, drafter_names
+from tests.profiles.impossible import IMPOSSIBLE
+from tests.profiles.profiles import POSSIBLE, UNO, gpu, profile, with_draft
 
 PARSER = Path(__file__).with_name("parse_with_sglang.py")
 
 
 def command(of: Profile, target: ModelSource | None = None) -> EngineCommand:
     source = target or ModelSource("/models/target", offline=True)
-    draft = ModelSource("/models/draft", offline=True) if of.speculation.draft_model else None
+    names_draft = of.speculation.draft_model or of.speculation.adapter
+    draft = ModelSource("/models/draft", offline=True) if names_draft else None
     return engine_command(of, port=30001, served_name="m", target=source, draft=draft)
 
 
@@ -43,7 +48,21 @@ def test_default_profile_runs_our_algorithm_on_our_operators() -> None:
 def test_plain_profile_has_no_speculation() -> None:
     built = command(POSSIBLE["plain"])
     assert not [arg for arg in built.argv if "speculative" in arg]
-    assert "SPECSERVE_DRAFTER" not in dict(built.env)
+    assert not {"SPECSERVE_DRAFTER", "SPECSERVE_SPECULATION"} & set(dict(built.env))
+
+
+def test_our_settings_reach_the_engine_as_one_variable() -> None:
+    env = dict(command(POSSIBLE["several_drafters"]).env)
+    assert json.loads(env["SPECSERVE_SPECULATION"]) == {
+        "drafters": ["suffix", "prompt_lookup"],
+        "controllers": ["roofline", "ucb"],
+        "options": {"suffix": {"longest": 32, "decay": 0.5, "prompt": True}},
+        "sharing": "pool",
+    }
+    assert env["SPECSERVE_DRAFTER"] == "suffix"
+    usual = json.loads(dict(command(Profile()).env)["SPECSERVE_SPECULATION"])
+    assert usual == {"drafters": ["prompt_lookup"], "controllers": ["fixed"], "options": {}, "sharing": "request"}
+    assert drafter_names(POSSIBLE["plain"].speculation) == ()
 
 
 @pytest.mark.parametrize(
@@ -61,6 +80,57 @@ def test_draft_steps_yield_the_tokens(speculation: dict[str, object], steps: str
     assert value(argv, "--speculative-num-steps") == steps
     assert value(argv, "--speculative-draft-model-path") == "/models/draft"
     assert value(argv, "--speculative-draft-attention-backend") == "specserve_cpu"
+
+
+@pytest.mark.parametrize(
+    ("speculation", "steps"),
+    [
+        ({**UNO, "draft_tokens": 16, "topk": 4}, "5"),
+        ({**UNO, "draft_tokens": 4, "topk": 8}, "3"),
+        ({**UNO, "draft_tokens": 8, "topk": 2, "steps": 5}, "5"),
+    ],
+)
+def test_uno_trees_have_steps(speculation: dict[str, object], steps: str) -> None:
+    argv = command(gpu(speculation)).argv
+    assert value(argv, "--speculative-num-steps") == steps
+    assert value(argv, "--uno-lora-path") == "/models/draft"
+    assert value(argv, "--attention-backend") == "fa3"
+    assert "--speculative-draft-model-path" not in argv
+
+
+def test_chains_of_one_pass_have_no_steps() -> None:
+    for name in ("gpu_uno", "gpu_dflash", "gpu_dspark"):
+        assert "--speculative-num-steps" not in command(POSSIBLE[name]).argv
+
+
+def test_own_heads_are_drafts_from_the_target() -> None:
+    assert value(command(POSSIBLE["gpu_nextn_heads"]).argv, "--speculative-draft-model-path") == "/models/target"
+    assert value(command(POSSIBLE["gpu_nextn_draft"]).argv, "--speculative-draft-model-path") == "/models/draft"
+    assert "--speculative-draft-model-path" not in command(POSSIBLE["gpu_dspark_heads"]).argv
+
+
+def test_attention_groups_and_stages() -> None:
+    groups = command(POSSIBLE["gpu_dflash_groups"])
+    assert value(groups.argv, "--attn-dp-size") == "2"
+    assert "--enable-dp-lm-head" in groups.argv
+    assert "--enable-dp-lm-head" not in command(POSSIBLE["gpu_nextn_heads"]).argv
+    stages = command(POSSIBLE["gpu_eagle_stages"])
+    assert value(stages.argv, "--pp-size") == "2"
+    assert "--disable-overlap-schedule" in stages.argv
+    assert dict(stages.env)["SGLANG_ENABLE_PP_SPEC"] == "1"
+    assert "SGLANG_ENABLE_PP_SPEC" not in dict(command(POSSIBLE["gpu_plain_stages"]).env)
+
+
+@pytest.mark.parametrize(
+    ("name", "deepest"),
+    [("default", 11), ("gpu_dflash", 15), ("gpu_eagle_adaptive", 7), ("gpu_uno", 7), ("gpu_uno_tree", 5)],
+)
+def test_deepest_draft(name: str, deepest: int) -> None:
+    assert deepest_draft(POSSIBLE[name].speculation) == deepest
+
+
+def test_every_algorithm_has_a_possible_profile() -> None:
+    assert {of.speculation.algorithm for of in POSSIBLE.values()} == set(TRAITS) == set(get_args(Algorithm))
 
 
 def test_missing_draft_model_is_an_error() -> None:
@@ -122,10 +192,8 @@ def test_threads_reach_openmp() -> None:
     assert "OMP_NUM_THREADS" not in dict(command(Profile()).env)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("sglang") is None, reason="sglang is not installed")
-def test_sglang_knows_every_argument() -> None:
-    commands = {name: command(of) for name, of in POSSIBLE.items()}
-    environment = commands["default"].environment(os.environ)
+def ask_sglang(commands: dict[str, EngineCommand]) -> dict[str, dict[str, Any]]:
+    environment = command(Profile()).environment(os.environ)
     parsed = subprocess.run(
         [sys.executable, str(PARSER)],
         input=json.dumps({name: built.argv[3:] for name, built in commands.items()}),
@@ -134,10 +202,46 @@ def test_sglang_knows_every_argument() -> None:
         text=True,
     )
     assert parsed.returncode == 0, parsed.stderr[-2000:]
-    answers = json.loads(parsed.stdout.splitlines()[-1])
-    assert answers.keys() == POSSIBLE.keys()
-    for name, args in answers.items():
-        assert args["port"] == 30001
-        assert args["served_model_name"] == "m"
-        assert args["dtype"] == POSSIBLE[name].target.dtype
-        assert args["max_running_requests"] == POSSIBLE[name].runtime.max_running_requests
+    answers: dict[str, dict[str, Any]] = json.loads(parsed.stdout.splitlines()[-1])
+    return answers
+
+
+# name in IMPOSSIBLE -> part of what SGLang says at start, for profiles whose command can be written at all
+SGLANG_REFUSES = {
+    "uno_tp": "TP=PP=1",
+    "uno_backend": "requires FA3",
+    "uno_tree_too_small": "parent-list",
+    "uno_tree_too_wide": "Q*K <= 2048",
+    "uno_tree_too_deep": "Q >= F",
+    "dflash_on_cpu": "not supported",
+    "adaptive_tree": "only topk=1",
+    "adaptive_groups": "attention DP",
+    "adaptive_ngram": "only EAGLE/EAGLE3",
+    "adaptive_width": "candidate_steps",
+    "stages_without_eagle": "only supports EAGLE",
+    "stages_and_groups": "attention DP",
+    "groups_of_ngram": "does not support dp attention",
+    "ngram_pages": "only supported for the 'flashinfer'",
+    "paged_tree_on_a_chain_backend": "page_size > 1 is only supported",
+    "chain_backend_tree_mha": "only supports topk = 1",
+}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("sglang") is None, reason="sglang is not installed")
+def test_sglang_reads_every_command_and_agrees() -> None:
+    impossible = {f"impossible {name}": command(IMPOSSIBLE[name][0]) for name in SGLANG_REFUSES}
+    answers = ask_sglang({name: command(of) for name, of in POSSIBLE.items()} | impossible)
+    for name, of in POSSIBLE.items():
+        args = answers[name]
+        assert args["refusal"] is None, (name, args["refusal"])
+        assert (args["port"], args["served_model_name"]) == (30001, "m")
+        assert args["dtype"] == of.target.dtype
+        assert args["max_running_requests"] == of.runtime.max_running_requests
+        assert (args["tp_size"], args["pp_size"], args["attn_dp_size"]) == (
+            of.runtime.tp,
+            of.runtime.pp,
+            of.runtime.attention_dp,
+        )
+        assert args["speculative_algorithm"] == TRAITS[of.speculation.algorithm].sglang
+    for name, words in SGLANG_REFUSES.items():
+        assert words in str(answers[f"impossible {name}"]["refusal"]), (name, answers[f"impossible {name}"])

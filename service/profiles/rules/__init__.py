@@ -6,13 +6,33 @@ A rule is a pure function from a case to findings, listed in its module's `RULES
 from __future__ import annotations
 
 from service.profiles.facts import Facts
-from service.profiles.rules import precision, resources, speculation
+from service.profiles.rules import (
+    attention,
+    extra_args,
+    pairs,
+    parallel,
+    precision,
+    requests,
+    resources,
+    specserve,
+    speculation,
+)
 from service.profiles.rules.finding import Case, Finding, Level, Rule
 from service.profiles.schema import Profile
 
 __all__ = ["RULES", "Case", "Facts", "Finding", "Level", "Rule", "check"]
 
-RULES: tuple[Rule, ...] = (*speculation.RULES, *precision.RULES, *resources.RULES)
+RULES: tuple[Rule, ...] = (
+    *speculation.RULES,
+    *specserve.RULES,
+    *pairs.RULES,
+    *parallel.RULES,
+    *attention.RULES,
+    *precision.RULES,
+    *requests.RULES,
+    *resources.RULES,
+    *extra_args.RULES,
+)
 
 
 def check(profile: Profile, facts: Facts | None = None) -> tuple[Finding, ...]:

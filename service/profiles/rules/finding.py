@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from service.profiles.algorithms import TRAITS, Traits
 from service.profiles.facts import Facts
 from service.profiles.schema import KvCache, Profile, Runtime, Speculation, Target
 
@@ -39,6 +40,11 @@ class Case:
         return self.profile.speculation
 
     @property
+    def traits(self) -> Traits:
+        """The limits of the profile's algorithm."""
+        return TRAITS[self.spec.algorithm]
+
+    @property
     def kv(self) -> KvCache:
         """The profile's KV cache."""
         return self.profile.kv
@@ -47,6 +53,11 @@ class Case:
     def runtime(self) -> Runtime:
         """The profile's runtime."""
         return self.profile.runtime
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The names of the extra arguments, without values."""
+        return tuple(arg.partition("=")[0] for arg in self.runtime.extra_args if arg.startswith("--"))
 
     @property
     def on_cpu(self) -> bool:

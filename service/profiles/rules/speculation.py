@@ -1,112 +1,142 @@
-"""Rules about drafts."""
+"""Rules about what drafts, and how much: draft models, adapters, steps, branches and widths.
+
+Limits from SGLang 0.5.23, `arg_groups/speculative_hook.py`, one `_handle_*` function an algorithm; adaptive steps
+from `speculative/adaptive_spec_params.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from service.profiles.algorithms import listed, names_where
 from service.profiles.rules.finding import Case, Finding, Rule, error, warning
-from service.profiles.speculation_args import draft_steps, tree_candidates, uses_draft_model
+from service.profiles.speculation_args import (
+    ADAPTIVE_STEPS,
+    DRAFT_MODEL_ALGORITHMS,
+    draft_candidates,
+    draft_steps,
+    grows_by_steps,
+    uses_draft_model,
+)
 
-_PAGED_TREE_BACKENDS = ("flashinfer", "fa3", "triton")
+_WIDEST = 64
+_UNO_FRONTIER = 2048
+_STEP_ALGORITHMS = listed(names_where(lambda traits: traits.shape == "steps"))
 
 
 def draft_model_is_given(case: Case) -> Iterator[Finding]:
     """Algorithms with a draft model need one, the others take none."""
-    algorithm, given = case.spec.algorithm, case.spec.draft_model is not None
-    if uses_draft_model(case.spec) and not given:
-        yield error("speculation.draft_model", f"algorithm {algorithm} needs a draft model: name one")
-    if given and not uses_draft_model(case.spec):
-        yield error(
-            "speculation.draft_model",
-            f"algorithm {algorithm} uses no draft model: remove it, or set standalone, eagle or eagle3",
-        )
+    field, algorithm, given = "speculation.draft_model", case.spec.algorithm, case.spec.draft_model is not None
+    if case.traits.source == "model" and not given:
+        yield error(field, f"algorithm {algorithm} needs a draft model: name one")
+    if given and algorithm == "uno":
+        yield error(field, "algorithm uno drafts with the target itself: remove it, and name the LoRA in adapter")
+    elif given and not uses_draft_model(case.spec):
+        others = listed(DRAFT_MODEL_ALGORITHMS)
+        yield error(field, f"algorithm {algorithm} uses no draft model: remove it, or set {others}")
 
 
-def tree_settings_belong_to_draft_models(case: Case) -> Iterator[Finding]:
+def adapter_belongs_to_uno(case: Case) -> Iterator[Finding]:
+    """UNO cannot draft without its LoRA; nobody else reads one."""
+    field, algorithm, given = "speculation.adapter", case.spec.algorithm, case.spec.adapter is not None
+    if algorithm == "uno" and not given:
+        yield error(field, "algorithm uno needs the LoRA that was trained to draft: name its folder or hub name")
+    if given and algorithm != "uno":
+        yield error(field, f"algorithm {algorithm} uses no adapter: remove it, or set algorithm uno")
+
+
+def steps_and_branches_apply(case: Case) -> Iterator[Finding]:
     """`topk` and `steps` would be ignored elsewhere."""
-    if uses_draft_model(case.spec):
+    algorithm, shape = case.spec.algorithm, case.traits.shape
+    if grows_by_steps(case.spec):
         return
+    why = "drafts one block, a chain, in a single pass" if shape == "block" else "has no draft steps"
     if case.spec.topk != 1:
-        yield error("speculation.topk", f"algorithm {case.spec.algorithm} has no draft model: remove topk")
+        yield error("speculation.topk", f"algorithm {algorithm} {why}: remove topk, or set {_STEP_ALGORITHMS}")
     if case.spec.steps is not None:
-        yield error("speculation.steps", f"algorithm {case.spec.algorithm} has no draft model: remove steps")
+        yield error("speculation.steps", f"algorithm {algorithm} {why}: remove steps, or set {_STEP_ALGORITHMS}")
 
 
 def tree_can_be_filled(case: Case) -> Iterator[Finding]:
     """Steps and branches must yield exactly (chain) or at least (tree) the drafts that are verified."""
-    if not uses_draft_model(case.spec):
+    if not grows_by_steps(case.spec) or case.spec.adaptive:
         return
     field, topk = "speculation.draft_tokens", case.spec.topk
     steps, drafts = draft_steps(case.spec), case.spec.draft_tokens - 1
+    candidates = draft_candidates(case.spec, steps)
     if topk == 1 and steps != drafts:
         yield error(field, f"a chain of {steps} steps verifies {steps + 1} tokens: set {steps + 1}, or remove steps")
-    elif tree_candidates(steps, topk) < drafts:
+    elif topk > 1 and candidates < drafts:
         yield error(
             field,
-            f"{steps} steps with topk {topk} yield {tree_candidates(steps, topk)} drafts, not {drafts}: "
+            f"{steps} steps with topk {topk} yield {candidates} drafts, not {drafts}: "
             "lower draft_tokens, or raise steps or topk",
         )
 
 
-def trees_need_single_token_pages(case: Case) -> Iterator[Finding]:
-    """A branch inside a page needs a copy of the page, which few attention backends make."""
-    field, spec, backend = "kv.page_size", case.spec, case.runtime.attention_backend
-    if case.kv.page_size == 1 or spec.algorithm == "none":
+def width_is_possible(case: Case) -> Iterator[Finding]:
+    """How many nodes one verify step can take."""
+    field, spec = "speculation.draft_tokens", case.spec
+    if spec.algorithm != "uno":
+        if spec.draft_tokens > _WIDEST:
+            yield error(field, f"algorithm {spec.algorithm} verifies at most {_WIDEST} tokens a step: set at most that")
         return
-    if case.on_cpu:
-        yield error(field, "speculation on a CPU needs page_size 1")
-    elif spec.algorithm == "ngram" and backend != "flashinfer":
-        yield error(field, "ngram drafts a tree: set page_size 1, or attention_backend flashinfer")
-    elif spec.topk > 1 and backend not in _PAGED_TREE_BACKENDS:
-        yield error(field, f"topk above 1 needs page_size 1, or attention_backend {', '.join(_PAGED_TREE_BACKENDS)}")
+    if spec.topk > 1 and spec.draft_tokens * spec.topk > _UNO_FRONTIER:
+        yield error(field, f"uno takes draft_tokens times topk up to {_UNO_FRONTIER}: lower one of them")
+    if spec.topk > 1 and draft_steps(spec) >= spec.draft_tokens:
+        yield error(field, f"uno's tree of {draft_steps(spec)} steps needs more tokens than steps: lower steps")
 
 
-def specserve_needs_the_cpu_backend(case: Case) -> Iterator[Finding]:
-    """Its ragged verify batches are read by our CPU attention only."""
-    if case.spec.algorithm == "specserve" and not case.on_cpu:
-        yield error(
-            "speculation.algorithm",
-            "algorithm specserve runs on CPU engines only for now: on a GPU set ngram, standalone, eagle or eagle3",
-        )
-
-
-def drafter_is_known(case: Case) -> Iterator[Finding]:
-    """A drafter must be registered."""
-    known = case.facts.drafters
-    if case.spec.algorithm == "specserve" and known is not None and case.spec.drafter not in known:
-        yield error(
-            "speculation.drafter",
-            f"unknown drafter {case.spec.drafter!r}: use one of {', '.join(sorted(known))}",
-        )
-
-
-def ngram_corpus_is_shared(case: Case) -> Iterator[Finding]:
-    """SGLang's corpus knows no clients."""
-    if case.spec.algorithm == "ngram":
+def adaptive_steps_are_possible(case: Case) -> Iterator[Finding]:
+    """SGLang turns adaptive steps off without an error where it cannot have them."""
+    field, spec = "speculation.adaptive", case.spec
+    if not spec.adaptive:
+        return
+    if not case.traits.adaptive:
+        able = listed(names_where(lambda traits: traits.adaptive))
+        yield error(field, f"SGLang adapts the steps of {able} only: remove adaptive, or set one of them")
+    elif spec.topk != 1:
+        yield error(field, "adaptive steps need a chain: set topk 1, or remove adaptive")
+    elif case.runtime.attention_dp > 1:
+        yield error(field, "attention groups do not agree on adaptive steps: set attention_dp 1, or remove adaptive")
+    elif case.runtime.pp > 1:
+        yield error(field, "pipeline stages do not follow adaptive steps: set pp 1, or remove adaptive")
+    elif draft_steps(spec) not in ADAPTIVE_STEPS or draft_steps(spec) != spec.draft_tokens - 1:
+        widths = listed(tuple(str(steps + 1) for steps in ADAPTIVE_STEPS))
+        yield error("speculation.draft_tokens", f"adaptive steps start with draft_tokens {widths}, and steps unset")
+    else:
         yield warning(
-            "speculation.algorithm",
-            "SGLang's ngram corpus is shared by all requests: speed reveals what other clients wrote, and "
-            "repeated benchmarks get faster; where clients must not meet, use specserve with prompt_lookup",
+            field,
+            "adaptive looks at acceptance, never at time, and captures graphs for every number of steps: measure it "
+            "under load with `specserve bench`",
         )
 
 
-def penalties_are_approximate(case: Case) -> Iterator[Finding]:
-    """SGLang applies a step's penalties to all its draft tokens alike."""
-    if case.spec.algorithm not in ("none", "specserve"):
+def block_is_the_trained_one(case: Case) -> Iterator[Finding]:
+    """A block drafter was trained for one width; DSPARK is refused with another one, DFLASH drafts badly."""
+    field, spec = "speculation.draft_tokens", case.spec
+    shape = case.facts.draft if spec.draft_model is not None else case.facts.target
+    trained = shape.block_size if shape is not None else None
+    if spec.algorithm == "dflash" and trained is not None and spec.draft_tokens != trained:
+        yield warning(field, f"the draft model was trained with blocks of {trained}: set {trained}")
+    if spec.algorithm != "dspark":
+        return
+    if trained is None:
         yield warning(
-            "speculation.algorithm",
-            f"{case.spec.algorithm} is lossless but for requests with penalties or min_new_tokens, whose counts lag "
-            "by a step; specserve does not draft for those",
+            field,
+            f"SGLang refuses a dspark draft whose block is not {spec.draft_tokens - 1} tokens (usual is 7, that is "
+            "draft_tokens 8): set the block_size of its config.json plus one",
         )
+    elif spec.draft_tokens != trained + 1:
+        yield error(field, f"the draft model was trained with blocks of {trained}: set {trained + 1}")
 
 
 RULES: tuple[Rule, ...] = (
     draft_model_is_given,
-    tree_settings_belong_to_draft_models,
+    adapter_belongs_to_uno,
+    steps_and_branches_apply,
     tree_can_be_filled,
-    trees_need_single_token_pages,
-    specserve_needs_the_cpu_backend,
-    drafter_is_known,
-    ngram_corpus_is_shared,
-    penalties_are_approximate,
+    width_is_possible,
+    adaptive_steps_are_possible,
+    block_is_the_trained_one,
 )

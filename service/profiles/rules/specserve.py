@@ -1,0 +1,109 @@
+"""Rules about our own algorithm: drafters, controllers and what they may learn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from service.profiles.rules.finding import Case, Finding, Rule, error, warning
+from service.profiles.schema import Speculation
+from service.profiles.speculation_args import drafter_names
+
+
+def specserve_needs_the_cpu_backend(case: Case) -> Iterator[Finding]:
+    """Its ragged verify batches are read by our CPU attention only."""
+    if case.spec.algorithm == "specserve" and not case.on_cpu:
+        yield error(
+            "speculation.algorithm",
+            "algorithm specserve runs on CPU engines only for now: on a GPU set ngram, standalone, eagle or eagle3",
+        )
+
+
+def drafters_are_known(case: Case) -> Iterator[Finding]:
+    """Drafters must be registered."""
+    field = "speculation.drafters" if case.spec.drafters else "speculation.drafter"
+    yield from _unknown(field, "drafter", drafter_names(case.spec), case.facts.drafters)
+
+
+def drafters_make_a_choice(case: Case) -> Iterator[Finding]:
+    """Several drafters are arms of a controller: each once, and `none` is every controller's to choose anyway."""
+    field, names = "speculation.drafters", case.spec.drafters
+    if case.spec.algorithm != "specserve" or not names:
+        return
+    if len(set(names)) != len(names):
+        yield error(field, f"{_repeated(names)} stands twice: name each drafter once")
+    if "none" in names and len(names) > 1:
+        yield error(field, "controllers can always draft nothing: remove none")
+    if case.spec.drafter not in (*names, Speculation().drafter):
+        yield error("speculation.drafter", "drafters stands in place of drafter: remove one of them")
+    if len(names) > 1 and case.spec.controllers[-1] == "fixed":
+        yield warning(
+            "speculation.controllers",
+            f"fixed uses {names[0]} alone: put a controller that chooses last, or leave one drafter",
+        )
+
+
+def drafter_options_are_read(case: Case) -> Iterator[Finding]:
+    """Options of a drafter that does not run would be ignored."""
+    names = drafter_names(case.spec)
+    idle = sorted(set(case.spec.drafter_options) - set(names))
+    if idle and case.spec.algorithm == "specserve":
+        yield error(
+            "speculation.drafter_options",
+            f"{', '.join(idle)} does not draft here: remove its options, or add it to drafters",
+        )
+
+
+def controllers_are_known(case: Case) -> Iterator[Finding]:
+    """Controllers must be registered, each once."""
+    field, names = "speculation.controllers", case.spec.controllers
+    if case.spec.algorithm != "specserve":
+        return
+    yield from _unknown(field, "controller", names, case.facts.controllers)
+    if len(set(names)) != len(names):
+        yield error(field, f"{_repeated(names)} stands twice: name each controller once")
+
+
+def own_settings_belong_to_specserve(case: Case) -> Iterator[Finding]:
+    """SGLang's algorithms read none of these."""
+    spec, usual = case.spec, Speculation()
+    if spec.algorithm == "specserve":
+        return
+    for name in ("drafters", "drafter_options", "controllers", "sharing"):
+        if getattr(spec, name) != getattr(usual, name):
+            yield error(
+                f"speculation.{name}",
+                f"algorithm {spec.algorithm} does not read {name}: remove it, or set algorithm specserve",
+            )
+
+
+def a_shared_pool_is_one_tenant(case: Case) -> Iterator[Finding]:
+    """What drafters learn shows in speed."""
+    if case.spec.algorithm == "specserve" and case.spec.sharing == "pool":
+        yield warning(
+            "speculation.sharing",
+            "drafters learn from all requests of this pool, so the speed of one client's answers can reveal what "
+            "another one wrote: share only where all clients trust each other, else set request",
+        )
+
+
+def _unknown(field: str, kind: str, names: tuple[str, ...], known: tuple[str, ...] | None) -> Iterator[Finding]:
+    if known is None:
+        return
+    for name in dict.fromkeys(names):
+        if name not in known:
+            yield error(field, f"unknown {kind} {name!r}: use one of {', '.join(sorted(known))}")
+
+
+def _repeated(names: tuple[str, ...]) -> str:
+    return next(name for name in names if names.count(name) > 1)
+
+
+RULES: tuple[Rule, ...] = (
+    specserve_needs_the_cpu_backend,
+    drafters_are_known,
+    drafters_make_a_choice,
+    drafter_options_are_read,
+    controllers_are_known,
+    own_settings_belong_to_specserve,
+    a_shared_pool_is_one_tenant,
+)
