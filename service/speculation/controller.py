@@ -128,6 +128,11 @@ class DraftController(ABC):
 
 CONTROLLERS = {
     "fixed": "service.speculation.controllers.fixed:Fixed",
+    "ucb": "service.speculation.controllers.ucb:Ucb",
+    "exp3": "service.speculation.controllers.exp3:Exp3",
+    "hedge": "service.speculation.controllers.hedge:Hedge",
+    "roofline": "service.speculation.controllers.roofline:Roofline",
+    "dcut": "service.speculation.controllers.dcut:DCut",
 }
 """Built-in controllers: name and class, imported when the controller is used."""
 
