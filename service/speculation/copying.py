@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from math import pow
 
 from service.speculation.automaton import ROOT_STATE, Cursor, SuffixAutomaton
-from service.speculation.tree import ROOT, DraftTree
+from service.speculation.best_first import Guess, grow, ranked
+from service.speculation.tree import DraftTree, TreeBuilder
 
 LENGTH_POWER = 0.93
 AGREEMENT_POWER = 1.2
@@ -78,24 +78,14 @@ def draft_copies(
     Nodes that are reached and accepted with less than `min_chance` are left out. Confidences are chances given the
     parent. Does not mutate the sources.
     """
-    nodes: list[tuple[int, int, float]] = []
-    heap: list[tuple[float, int, int, int, float, list[Cursor]]] = []
-    order = 0
-    parent, reached, at = ROOT, 1.0, [s.texts.continued(c) for s, c in zip(sources, cursors, strict=True)]
-    while True:
-        for token, chance in next_tokens(sources, at).items():
-            if reached * chance >= min_chance:
-                heappush(heap, (-reached * chance, order, parent, token, chance, at))
-                order += 1
-        if not heap:
-            break
-        negative, _, above, token, chance, before = heappop(heap)
-        parent, reached = len(nodes), -negative
-        nodes.append((token, above, chance))
-        if len(nodes) == budget:
-            break
-        at = [s.texts.continued(s.texts.step(c, token)) for s, c in zip(sources, before, strict=True)]
-    if not nodes:
-        return DraftTree()
-    tokens, parents, confidences = zip(*nodes, strict=True)
-    return DraftTree(tokens, parents, confidences, (tag,) * len(nodes))
+
+    def guesses(at: list[Cursor]) -> Sequence[Guess]:
+        return ranked(next_tokens(sources, at), tag)
+
+    def step(at: list[Cursor], token: int) -> list[Cursor]:
+        return [s.texts.continued(s.texts.step(c, token)) for s, c in zip(sources, at, strict=True)]
+
+    builder = TreeBuilder(budget)
+    root = [s.texts.continued(c) for s, c in zip(sources, cursors, strict=True)]
+    grow(builder, root, guesses, step, floor=min_chance)
+    return builder.build()
