@@ -131,11 +131,13 @@ class SpecserveWorker(BaseSpecWorker):
         """Move KV rows and compute logprobs of the accepted; tokens int32 [batch, width] and lengths [batch]."""
         tokens = torch.zeros(len(batch.reqs), self.width, dtype=torch.int32)
         accept_index = torch.zeros(len(batch.reqs), self.width, dtype=torch.int64)
+        predicted = torch.zeros(len(verify.rows), dtype=torch.int32)
         sources, targets = [], []
         for i, ((path, emitted), start) in enumerate(zip(found, verify.starts, strict=True)):
             tokens[i, : len(emitted)] = torch.tensor(emitted, dtype=torch.int32)
             rows = [start, *(start + 1 + node for node in path)]
             accept_index[i, : len(rows)] = torch.tensor(rows)
+            predicted[rows] = tokens[i, : len(rows)]
             sources += [row for step, row in enumerate(rows) if row != start + step]
             targets += [start + step for step, row in enumerate(rows) if row != start + step]
         if sources:
@@ -144,8 +146,6 @@ class SpecserveWorker(BaseSpecWorker):
         accept_lens = [len(emitted) for _, emitted in found]
         if batch.return_logprob:
             index = accept_index[:, : max(accept_lens)]
-            predicted = torch.zeros(len(verify.rows), dtype=torch.int32)
-            predicted[accept_index] = tokens
             compute_spec_logprobs(batch, logits_output, predicted, accept_index=index)
         return tokens, torch.tensor(accept_lens, dtype=torch.int32)
 
