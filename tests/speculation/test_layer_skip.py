@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from service.speculation.drafter import DraftRequest
 from service.speculation.drafters.layer_skip import LayerSkip
 from service.speculation.layer_search import matchness, own_texts, search, search_skip_set
 from service.speculation.models.loading import load_model
+from service.speculation.models.runner import Runner
 from service.speculation.models.skipping import SkipSet, evenly_spaced, stored, without
 from tests.speculation.greedy import continuation, decode
 from tests.speculation.tiny_models import tiny_model
@@ -113,3 +115,20 @@ def test_rejections_leave_no_trace(pieces: list[list[int]]) -> None:
         proposal = old.propose(4)
     fresh.observe([token for piece in pieces for token in piece])
     assert fresh.propose(4).tokens == proposal.tokens
+
+
+def test_rows_that_a_skipped_layer_never_wrote_are_not_read() -> None:
+    """A long piece behind drafted text is read by the shortened model: the whole one would look at missing rows."""
+    generator = random.Random(0)
+    one = drafter(skip=0.5, depth=3)
+    one.runner = Runner(*(without(load_model(target()), evenly_spaced(6, share)) for share in (0.5, 0.0)))
+    one.lane = one.runner.lane()
+    for _ in range(2):
+        one.observe([generator.randrange(64) for _ in range(50)])
+        one.propose(4)
+        with torch.inference_mode():
+            for layer in evenly_spaced(6, 0.5).attention:
+                for rows in one.runner._pool._layers[layer]:
+                    rows[one.lane.slot, :, 49:] = torch.nan
+    one.observe([generator.randrange(64) for _ in range(50)])
+    assert all(confidence > 0 for confidence in one.propose(4).confidences or [0.0])

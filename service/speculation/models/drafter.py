@@ -67,6 +67,7 @@ class ModelDrafter(Drafter):
             if drafter.text and drafter.depth_for(budget) > 0:
                 groups.setdefault(drafter.runner, []).append(i)
         for group in groups.values():
+            group.sort(key=lambda i: drafters[i].lane.slot)  # neighbours in the KV pool are read without a copy
             members = [drafters[i] for i in group]
             shapes = [replace(drafters[i].shape, depth=drafters[i].depth_for(budgets[i])) for i in group]
             for i, shape, chain in zip(group, shapes, cls.chains(members, shapes), strict=True):

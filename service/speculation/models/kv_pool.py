@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import heapq
+import math
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
 
@@ -14,11 +16,13 @@ import torch
 class Lane:
     """One request's part of a pool: its slot, and the tokens whose keys and values are there.
 
-    Cutting it back is cutting `tokens`: what lies behind is overwritten later and never looked at.
+    Cutting it back is cutting `tokens`: what lies behind is overwritten later and never looked at. The first `whole`
+    tokens have rows in every layer, also in those that the drafting model leaves out.
     """
 
     slot: int
     tokens: list[int] = field(default_factory=list)
+    whole: int = 0
     agreed: int = 0
 
     def missing(self, text: Sequence[int]) -> list[int]:
@@ -37,14 +41,16 @@ class Lane:
 class KvPool:
     """Per layer a tensor [slots, heads, room, dim] of keys and one of values, both growing by doubling.
 
-    The longest request sets the room of all; on a CPU room that nobody wrote to takes no memory. A lane's slot is
-    free again when nobody holds the lane any more. Not thread-safe.
+    The longest request sets the room of all; on a CPU room that nobody wrote to takes no memory. Rows that were not
+    written are zero, because hidden rows must be finite all the same. A lane's slot is free again when nobody holds
+    the lane any more. Not thread-safe.
     """
 
     def __init__(self, slots: int = 1, room: int = 256) -> None:
         self._slots = slots
         self._room = room
         self._free = list(range(slots))
+        self._lanes: weakref.WeakValueDictionary[int, Lane] = weakref.WeakValueDictionary()
         self._layers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def lane(self) -> Lane:
@@ -53,6 +59,7 @@ class KvPool:
             self._free.extend(range(self._slots, 2 * self._slots))
             self._slots *= 2
         lane = Lane(heapq.heappop(self._free))
+        self._lanes[lane.slot] = lane
         weakref.finalize(lane, heapq.heappush, self._free, lane.slot).atexit = False
         return lane
 
@@ -65,14 +72,25 @@ class KvPool:
         """Keys and values of a layer, made or grown to the pool's size; `like` [_, heads, _, dim] gives the kind."""
         pair = self._layers.get(index)
         if pair is None or pair[0].shape[0] < self._slots or pair[0].shape[2] < self._room:
-            grown = []
-            for old in pair or (None, None):
-                new = like.new_empty(self._slots, like.shape[1], self._room, like.shape[3])
-                if old is not None:
-                    new[: old.shape[0], :, : old.shape[2]] = old
-                grown.append(new)
-            pair = self._layers[index] = (grown[0], grown[1])
+            keys, values = (self._grown(old, like) for old in pair or (None, None))
+            pair = self._layers[index] = (keys, values)
         return pair
+
+    def _grown(self, old: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:
+        """Zeros of the pool's size, with the rows of the lanes that are in use."""
+        new = zeros(like, (self._slots, like.shape[1], self._room, like.shape[3]))
+        if old is not None:
+            for slot, lane in self._lanes.items():
+                if slot < old.shape[0]:
+                    new[slot, :, : len(lane.tokens)] = old[slot, :, : len(lane.tokens)]
+        return new
+
+
+def zeros(like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """Zeros of that kind; on a CPU memory that is taken only when it is written to, which torch's own is not."""
+    if like.device.type != "cpu":
+        return like.new_zeros(shape)
+    return torch.from_numpy(np.zeros(math.prod(shape) * like.itemsize, np.uint8)).view(like.dtype).view(shape)
 
 
 def rows_of(slots: Sequence[int]) -> slice | torch.Tensor:

@@ -20,8 +20,8 @@ CHUNK = 512
 class Runner:
     """A draft model with the KV rows of the requests that it drafts for.
 
-    `prompts` is the model that reads long pieces, where it is another one than `model`; both must have the same
-    layers' keys and values. All methods block for forward passes; not thread-safe.
+    `prompts` is the model that reads prompts, where it is another one than `model`: its keys and values must be at
+    home in the same layers, of which `model` may leave some out. All methods block for forward passes; not thread-safe.
     """
 
     def __init__(self, model: Any, prompts: Any = None) -> None:
@@ -47,8 +47,11 @@ class Runner:
         if len(piece) - rows <= ALONE:
             return piece
         end = len(piece) - rows
+        whole = lane.whole == len(lane.tokens)
         for start in range(0, end, CHUNK):
-            self._forward(self._prompts, [lane], [piece[start : min(start + CHUNK, end)]], 1)
+            model = self._prompts if whole else self._model
+            self._forward(model, [lane], [piece[start : min(start + CHUNK, end)]], 1)
+            lane.whole = len(lane.tokens) if whole else lane.whole
         return piece[end:]
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
