@@ -145,14 +145,13 @@ def _cuda_args(profile: Profile) -> list[str]:
 def _plugin_environment(profile: Profile) -> dict[str, str]:
     spec = profile.speculation
     if spec.algorithm == "specserve":
-        drafters = drafter_names(spec)
         settings = {
-            "drafters": drafters,
+            "drafters": drafter_names(spec),
             "controllers": spec.controllers,
             "options": spec.drafter_options,
             "sharing": spec.sharing,
         }
-        return {"SPECSERVE_DRAFTER": drafters[0], "SPECSERVE_SPECULATION": json.dumps(settings)}
+        return {"SPECSERVE_SPECULATION": json.dumps(settings)}
     if spec.algorithm != "none" and profile.runtime.pp > 1:
         # Without it SGLang keeps speculation over several stages to prefill nodes.
         return {"SGLANG_ENABLE_PP_SPEC": "1"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from service.sglang_plugin.request_extras import extras_of, has_penalties, mode_of, remaining_tokens, tools_of
 from service.speculation.controller import Plan, RequestView
@@ -40,7 +40,7 @@ class DraftBook:
 
     Requests that left the batch are forgotten, retracted ones start again. `classes` are the drafters that plans may
     name, `options` their settings; `budget` is the largest number of draft tokens a request and step; `tenant` is
-    whose memory the requests use, None for nobody's.
+    whose memory the requests use, None for nobody's. Raises what `Drafter.check` raises.
     """
 
     def __init__(
@@ -63,6 +63,8 @@ class DraftBook:
         self._entries: dict[str, dict[str, _Entry]] = {}
         self.drafter_s: Mapping[str, float] = {}
         """Seconds that each drafter took in the last step, shadows included."""
+        for name, drafter in self._classes.items():
+            drafter.check(self._about(), **self._options.get(name, {}))
 
     def clear(self) -> None:
         """Forget every drafter and all memory."""
@@ -128,19 +130,22 @@ class DraftBook:
         entries = self._entries.setdefault(req.rid, {})
         entry = entries.get(name)
         if entry is None:
-            about = DraftRequest(
-                tenant=self._tenant,
-                model=self._model,
-                tools=tools_of(req.sampling_params.custom_params),
-                seed=getattr(req, "specserve_seed", 0),
-                tokenizer=self._tokenizer,
-                memory=self._memory,
-            )
+            about = self._about(tools_of(req.sampling_params.custom_params), getattr(req, "specserve_seed", 0))
             entry = entries[name] = _Entry(self._classes[name].for_request(about, **self._options.get(name, {})))
             entry.drafter.observe(req.origin_input_ids_unpadded)
         entry.drafter.observe(req.output_ids[entry.seen :])
         entry.seen = len(req.output_ids)
         return entry.drafter
+
+    def _about(self, tools: tuple[Mapping[str, Any], ...] = (), seed: int = 0) -> DraftRequest:
+        return DraftRequest(
+            tenant=self._tenant,
+            model=self._model,
+            tools=tools,
+            seed=seed,
+            tokenizer=self._tokenizer,
+            memory=self._memory,
+        )
 
     def learners(self, rid: str) -> list[Drafter]:
         """The request's drafters that want the target's answers."""

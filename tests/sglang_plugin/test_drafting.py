@@ -60,6 +60,7 @@ class Book:
             name: type(cls.__name__, (cls,), {"made": self.made}) for name, cls in (("rec", Recorder), ("other", Other))
         }
         self.book = DraftBook(classes, budget, **options)
+        self.made.clear()  # those of the check at the start
         self.budget = budget
 
     def propose(self, reqs: Sequence[Any], shadows: tuple[str, ...] = ()) -> list[DraftTree]:
