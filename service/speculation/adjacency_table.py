@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from service.speculation.drafter import VerifiedRows
 from service.speculation.prior import Entry, context_key
 
+NEGLIGIBLE = 0.004
+"""Less probable tokens are not kept: they cost time in every proposal and are hardly ever drafted."""
+
 
 @dataclass
 class AdjacencyTable:
@@ -47,7 +50,8 @@ class AdjacencyTable:
 
     def put(self, before: int | None, token: int, best: Sequence[int], scores: Sequence[float]) -> None:
         """Overwrite what follows `token`, and what follows it behind `before`. Mutates the table."""
-        entry = array("q", best[: self.width]), array("f", scores[: self.width])
+        kept = len([None for score in scores[: self.width] if score >= NEGLIGIBLE]) or 1
+        entry = array("q", best[:kept]), array("f", scores[:kept])
         self._write(self._single, token, entry, self.singles)
         if before is not None:
             self._write(self._pair, context_key(token, before), entry, self.pairs)

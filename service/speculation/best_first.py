@@ -26,30 +26,25 @@ def grow(
     `guesses` lists next tokens of a state in falling order of chance, each token once; `step` is the state one token
     on. Both are asked only about nodes of the tree. A node that the tree has already is kept and grown from.
     """
-    heap: list[tuple[float, int, int]] = []
-    # One open list of guesses for each node: its parent, state, chance, and how many of them were taken.
-    nodes: list[tuple[int, State, float, Sequence[Guess]]] = []
-
-    def push(index: int, rank: int) -> None:
-        found = nodes[index][3]
-        if rank < len(found):
-            chance = nodes[index][2] * found[rank][0]
-            if chance > floor:
-                heappush(heap, (-chance, index, rank))
-
-    nodes.append((ROOT, root, 1.0, guesses(root)))
-    push(0, 0)
-    while heap and not builder.full:
-        negative, index, rank = heappop(heap)
-        parent, state, _, found = nodes[index]
+    found = guesses(root)
+    # A node's guesses are taken one by one, so the heap holds one entry for each node: the next guess and its rank.
+    heap = [(-found[0][0], 0, ROOT, root, 1.0, found, 0)] if found and found[0][0] > floor else []
+    order = 0
+    while heap:
+        negative, _, parent, state, reached, found, rank = heappop(heap)
         confidence, token, source = found[rank]
         node = builder.add(parent, token, confidence, source)
-        push(index, rank + 1)
         if node is None or builder.full:
             break
-        following = step(state, token)
-        nodes.append((node, following, -negative, guesses(following)))
-        push(len(nodes) - 1, 0)
+        rank += 1
+        if rank < len(found) and found[rank][0] * reached > floor:
+            order += 1
+            heappush(heap, (-found[rank][0] * reached, order, parent, state, reached, found, rank))
+        state = step(state, token)
+        found = guesses(state)
+        if found and found[0][0] * -negative > floor:
+            order += 1
+            heappush(heap, (negative * found[0][0], order, node, state, -negative, found, 0))
 
 
 def ranked(chances: Mapping[int, float], source: str) -> list[Guess]:

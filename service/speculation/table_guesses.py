@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from service.speculation.adjacency_table import AdjacencyTable
+from service.speculation.adjacency_table import NEGLIGIBLE, AdjacencyTable
 from service.speculation.drafter import DraftRequest
 from service.speculation.prior import Entry, Prior, context_key, load_prior
 
@@ -25,9 +25,9 @@ class TableGuesses:
 
     table: AdjacencyTable
     prior: Prior | None = None
-    pair_trust: float = 0.6
+    pair_trust: float = 0.62
     prior_pair_trust: float = 0.5
-    single_trust: float = 0.4
+    single_trust: float = 0.42
     prior_single_trust: float = 0.9
     _decoded: dict[int, Entry | None] = field(default_factory=dict, repr=False)
 
@@ -45,11 +45,15 @@ class TableGuesses:
         chances: dict[int, float] = {}
         rest = 1.0
         for entry, trust in self._sources(before, token):
-            if entry is not None:
-                share = rest * trust
-                for guess, chance in zip(*entry, strict=True):
-                    chances[guess] = chances.get(guess, 0.0) + share * chance
-                rest -= share
+            if entry is None:
+                continue
+            share = rest * trust
+            rest -= share
+            for guess, chance in zip(entry[0], entry[1], strict=True):
+                if guess in chances:
+                    chances[guess] += share * chance
+                else:
+                    chances[guess] = share * chance
         return chances
 
     def _sources(self, before: int | None, token: int) -> tuple[tuple[Entry | None, float], ...]:
@@ -69,5 +73,9 @@ class TableGuesses:
             return self._decoded[key]
         except KeyError:
             assert self.prior is not None
-            entry = self._decoded[key] = self.prior.get(key)
-            return entry
+            found = self.prior.get(key)
+            if found is not None:
+                kept = len([None for chance in found[1] if chance >= NEGLIGIBLE]) or 1
+                found = found[0][:kept], found[1][:kept]
+            self._decoded[key] = found
+            return found
