@@ -35,6 +35,8 @@ MODEL_FREE = (
     "toolspec",
 )
 """The drafters that need no draft model: what is compared by default."""
+DEFAULT_DRAFTERS = ("suffix",)
+DEFAULT_CONTROLLERS = ("fixed", "roofline,dcut,fixed")
 CONTROLLER_LISTS = ("ucb", "exp3", "hedge", "roofline,dcut,hedge")
 
 
@@ -127,6 +129,37 @@ def matrix(
     lists = tuple(tuple(part.strip() for part in names.split(",")) for names in controllers or CONTROLLER_LISTS)
     options = matrix_cli.Options(load_prompts(prompts, limit), tokens, out, tuple(drafter or MODEL_FREE), lists, _say)
     if not asyncio.run(matrix_cli.run(options, pool=pool, config_file=config_file)):
+        raise typer.Exit(1)
+
+
+@app.command()
+def load(
+    pool: Pool = None,
+    config_file: ConfigFile = None,
+    prompts: Prompts = DEFAULT_PROMPTS,
+    limit: Annotated[int, typer.Option(min=1, help="prompts, taken from all categories in turn")] = 28,
+    out: Annotated[Path, typer.Option(help="folder for results and logs")] = Path("bench-out/load"),
+    step: Annotated[list[int] | None, typer.Option(min=1, help="concurrencies in turn; none: 1 4 8 16 1")] = None,
+    tokens: Annotated[int, typer.Option(min=2, help="tokens of an answer")] = 64,
+    rounds: Annotated[int, typer.Option(min=1, help="requests for each place of a phase")] = 2,
+    drafter: Annotated[list[str] | None, typer.Option(help="drafters to choose from")] = None,
+    controllers: Annotated[list[str] | None, typer.Option(help="lists of controllers to compare")] = None,
+) -> None:
+    """Throughput against plain at changing concurrency; exit status 1 when a phase falls below 0.97 of plain."""
+    from service.bench import load_cli
+
+    lists = tuple(tuple(part.strip() for part in names.split(",")) for names in controllers or DEFAULT_CONTROLLERS)
+    options = load_cli.Options(
+        load_prompts(prompts, limit),
+        tuple(step or (1, 4, 8, 16, 1)),
+        tokens,
+        rounds,
+        out,
+        tuple(drafter or DEFAULT_DRAFTERS),
+        lists,
+        _say,
+    )
+    if not asyncio.run(load_cli.run(options, pool=pool, config_file=config_file)):
         raise typer.Exit(1)
 
 

@@ -1,0 +1,22 @@
+"""Rows of the load bench."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.bench.load import PLAIN, Phase, load_rows
+
+
+def test_speedups_are_against_plain_in_the_same_phase() -> None:
+    phases = [
+        Phase(PLAIN, 0, 1, 2, 100, 10.0, 8.0, 0, 0),
+        Phase("roofline", 0, 1, 2, 100, 5.0, 16.0, 60, 30),
+        Phase("roofline", 1, 16, 32, 100, 10.0, 9.0, 0, 0),
+        Phase(PLAIN, 1, 16, 32, 100, 9.0, 10.0, 0, 0),
+    ]
+    rows = {(row["contestant"], row["concurrency"]): row for row in load_rows(phases)}
+    assert rows["roofline", 1]["speedup"] == pytest.approx(2.0)
+    assert rows["roofline", 1]["early_speedup"] == pytest.approx(2.0)
+    assert rows["roofline", 16]["speedup"] == pytest.approx(0.9)
+    assert rows[PLAIN, 16]["speedup"] is None
+    assert rows[PLAIN, 16]["tokens_per_second"] == pytest.approx(100 / 9)
