@@ -51,8 +51,8 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
     if missing := plots_missing():
         options.say(missing)
     else:
-        names = [name for name in contestants if name != PLAIN]
-        series = {name: [row["speedup"] for row in rows if row["contestant"] == name] for name in names}
+        drafted = [name for name in contestants if name != PLAIN]
+        series = {name: [row["speedup"] for row in rows if row["contestant"] == name] for name in drafted}
         title = f"Throughput against plain, concurrency {', '.join(map(str, options.steps))}"
         plot_lines(options.out / "load.png", title, series, x="phase", y="times plain")
     print_table("Load steps", COLUMNS, [[row[column] for column in COLUMNS] for row in rows])
