@@ -117,6 +117,7 @@ DRAFTERS = {
     "pard": "service.speculation.drafters.pard:Pard",
     "prompt_lookup": "service.speculation.drafters.prompt_lookup:PromptLookup",
     "agent_blocks": "service.speculation.drafters.agent_blocks:AgentBlocks",
+    "toolspec": "service.speculation.drafters.toolspec:ToolSpec",
     "ngram_corpus": "service.speculation.drafters.ngram_corpus:NgramCorpus",
     "suffix": "service.speculation.drafters.suffix:Suffix",
 }

@@ -32,6 +32,7 @@ CASES = (
     DrafterCase("agent_blocks"),
     DrafterCase("ngram_corpus"),
     DrafterCase("suffix"),
+    DrafterCase("toolspec"),
     DrafterCase("adjacency", proposes=False),
     DrafterCase("goose"),
     DrafterCase("graft"),
