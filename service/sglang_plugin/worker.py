@@ -19,8 +19,8 @@ from sglang.srt.server_args import ServerArgs
 from sglang.srt.speculative.base_spec_worker import BaseSpecWorker
 from sglang.srt.speculative.ngram_info import NgramVerifyInput
 
+from service.sglang_plugin.acceptance import Acceptance, Found
 from service.sglang_plugin.grammar import grammar_mask_of
-from service.sglang_plugin.sampling import NextTokens
 from service.sglang_plugin.spec_config import read_config
 from service.sglang_plugin.speculator import Speculator
 from service.sglang_plugin.teaching import teach
@@ -28,9 +28,9 @@ from service.sglang_plugin.tokenizer import ModelTokenizer
 from service.sglang_plugin.trace import StepTrace
 from service.sglang_plugin.verify import adjust_logits
 from service.sglang_plugin.verify_input import RaggedVerifyInput
-from service.speculation.tree import follow
 
-Found = tuple[list[int], list[int]]
+THOUGHT_ENDS = ("</think>", "<|/think|>", "[/THINK]", "<|end_of_thought|>")
+"""Tags that close a thought, where a tokenizer has them as one token."""
 
 
 class SpecserveWorker(BaseSpecWorker):
@@ -45,8 +45,10 @@ class SpecserveWorker(BaseSpecWorker):
         self.server_args = server_args
         self._target_worker = target_worker
         self.width = get_spec().speculative_num_draft_tokens
+        config = read_config(os.environ)
+        self.acceptance = Acceptance(config.accept, config.accept_options, _ends(target_worker))
         self.speculator = Speculator(
-            read_config(os.environ),
+            config,
             self.width - 1,
             tokenizer=ModelTokenizer.of(target_worker.tokenizer),
             model=server_args.model_path,
@@ -96,9 +98,7 @@ class SpecserveWorker(BaseSpecWorker):
         result = self._target_worker.forward_batch_generation(batch, is_verify=True)
         logits = result.logits_output.next_token_logits
         adjust_logits(logits, batch.sampling_info, verify.rows, grammar_mask_of(batch, verify))
-        draws = NextTokens(logits, batch.sampling_info, verify.rows, verify.positions)
-        starts = verify.starts
-        found = follow(trees, lambda wanted: draws([starts[i] + 1 + node for i, node in wanted]))
+        found = self.acceptance.found(batch.reqs, verify, logits, batch.sampling_info)
         tokens, accept_lens = self._commit(batch, verify, found, result.logits_output)
         verify_s = time.perf_counter() - begin
         batch.forward_mode = ForwardMode.DECODE
@@ -180,3 +180,13 @@ class SpecserveWorker(BaseSpecWorker):
 def _last_token(req: Req) -> int:
     """The last committed token, whose KV row the coming pass writes."""
     return req.output_ids[-1] if req.output_ids else req.origin_input_ids[-1]
+
+
+def _ends(worker: TpModelWorker) -> set[int]:
+    """Tokens that end a text or a thought."""
+    config, tokenizer = worker.model_config, ModelTokenizer.of(worker.tokenizer)
+    ends = set(config.hf_eos_token_id or ())
+    if tokenizer is not None:
+        closing = [tokenizer.encode(tag) for tag in THOUGHT_ENDS]
+        ends |= {tokens[0] for tokens in closing if len(tokens) == 1}
+    return ends

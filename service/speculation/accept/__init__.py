@@ -1,0 +1,1 @@
+"""Rules of acceptance, one file each, registered under the file's name."""
