@@ -9,9 +9,9 @@ from enum import Enum
 
 from service.speculation.toolcalls.schema import ANY, Schema, Toolbox
 
-SPACE = " \t\r\n"
 PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
 SCALAR = re.compile(r"[-+.0-9a-zA-Z]+")
+SPACE = re.compile(r"[ \t\r\n]+")
 
 
 class At(Enum):
@@ -30,8 +30,7 @@ class At(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """An open object or array. `seen` are an object's keys so far, `count` an array's items, `inner` is the white space
-    before the first of them.
+    """An open object or array. `seen` are an object's keys so far, `inner` is the white space before the first member.
 
     A call is an object whose keys are those of a call; `tool` is its name once that was written.
     """
@@ -41,7 +40,6 @@ class Frame:
     parent: Frame | None
     path: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
-    count: int = 0
     tool: str | None = None
     call: bool = False
     inner: str = ""
@@ -91,46 +89,53 @@ class Grammar:
             return self._toolbox.name
         return self._toolbox.arguments(frame.tool) if frame.last in ("arguments", "parameters") else ANY
 
-    def step(self, place: Place, char: str) -> Place | None:
-        """The place behind one more character; None where JSON allows it not."""
-        at = place.at
-        if at is At.STRING or at is At.KEY:
-            return self._inside(place, char)
-        if at is At.SCALAR:
-            if SCALAR.match(char):
-                return replace(place, part=place.part + char)
-            return self.step(self.ended(place.frame, place.part), char)
-        if char in SPACE:
-            return None if at is At.DONE else replace(place, gap=place.gap + char)
-        frame = place.frame
-        if at is At.OPEN and frame is not None and place.gap:
-            frame = replace(frame, inner=place.gap)
-            place = Place(At.OPEN, frame, place.schema)
-        if at is At.COLON:
-            return self.valued(frame) if char == ":" and frame is not None else None
-        if at is At.AFTER and frame is not None:
-            if char == ",":
-                return self.valued(frame) if frame.kind == "array" else Place(At.NEXT, frame)
-            return self._closed(frame, char)
-        if at is At.OPEN and frame is not None and char in "]}":
-            return self._closed(frame, char)
-        if at is At.NEXT or (at is At.OPEN and frame is not None and frame.kind == "object"):
-            return Place(At.KEY, frame) if char == '"' else None
-        if at is At.VALUE or at is At.OPEN:
-            return self._begun(place, char)
-        return None
-
     def walk(self, place: Place | None, text: str) -> Place | None:
         """The place behind a text; None when it breaks JSON."""
         i = 0
         while place is not None and i < len(text):
-            if place.at in (At.STRING, At.KEY) and (plain := PLAIN.match(text, i)) and not _escaping(place.part):
-                place = replace(place, part=place.part + plain[0])
-                i = plain.end()
-            else:
-                place = self.step(place, text[i])
-                i += 1
+            place, i = self.step(place, text, i)
         return place
+
+    def step(self, place: Place, text: str, i: int) -> tuple[Place | None, int]:
+        """The place behind the next character of `text`, or behind a run of like ones, and where the text goes on.
+
+        The place is None where JSON allows the character not.
+        """
+        at = place.at
+        if at is At.STRING or at is At.KEY:
+            plain = None if _escaping(place.part) else PLAIN.match(text, i)
+            if plain is None:
+                return self._special(place, text[i]), i + 1
+            return Place(at, place.frame, place.schema, place.part + plain[0]), plain.end()
+        if at is At.SCALAR:
+            if more := SCALAR.match(text, i):
+                return Place(at, place.frame, place.schema, place.part + more[0]), more.end()
+            place = self.ended(place.frame, place.part)
+        elif at is At.DONE:
+            return None, i + 1
+        if space := SPACE.match(text, i):
+            return Place(place.at, place.frame, place.schema, gap=place.gap + space[0]), space.end()
+        return self._sign(place, text[i]), i + 1
+
+    def _sign(self, place: Place, char: str) -> Place | None:
+        """The place behind a character that is neither white space nor in a string or scalar."""
+        at, frame = place.at, place.frame
+        if at is At.VALUE or frame is None:
+            return self._begun(place, char) if at is At.VALUE else None
+        if at is At.COLON:
+            return self.valued(frame) if char == ":" else None
+        if at is At.NEXT:
+            return Place(At.KEY, frame) if char == '"' else None
+        if at is At.AFTER and char == ",":
+            return self.valued(frame) if frame.kind == "array" else Place(At.NEXT, frame)
+        if char == ("}" if frame.kind == "object" else "]"):
+            return self.ended(frame.parent, "")
+        if at is At.AFTER:
+            return None
+        frame = replace(frame, inner=place.gap) if place.gap else frame
+        if frame.kind == "object":
+            return Place(At.KEY, frame) if char == '"' else None
+        return self._begun(self.valued(frame), char)
 
     def valued(self, frame: Frame | None) -> Place:
         """The place before a value of the frame: behind a colon, or where an item begins."""
@@ -146,8 +151,6 @@ class Grammar:
         """The place behind a complete value, whose JSON text is `raw` unless it was an object or array."""
         if frame is None:
             return Place(At.DONE, None)
-        if frame.kind == "array":
-            return Place(At.AFTER, replace(frame, count=frame.count + 1))
         if frame.call and frame.last == "name":
             return Place(At.AFTER, replace(frame, tool=_plain(raw)))
         return Place(At.AFTER, frame)
@@ -156,24 +159,22 @@ class Grammar:
         """The place behind a complete key."""
         return Place(At.COLON, replace(frame, seen=(*frame.seen, key)))
 
-    def _inside(self, place: Place, char: str) -> Place | None:
+    def _special(self, place: Place, char: str) -> Place | None:
+        """The place behind a character of a key or string that is a quote, escape, escaped or control character."""
         if char == '"' and not _escaping(place.part):
             if place.at is At.KEY and place.frame is not None:
                 return self.keyed(place.frame, _plain(f'"{place.part}"'))
             return self.ended(place.frame, place.part + '"')
-        return None if char < " " else replace(place, part=place.part + char)
+        return None if char < " " else Place(place.at, place.frame, place.schema, place.part + char)
 
     def _begun(self, place: Place, char: str) -> Place | None:
-        schema = self.child(place.frame) if place.at is At.OPEN and place.frame is not None else place.schema
+        frame, schema = place.frame, place.schema
         if char == '"':
-            return Place(At.STRING, place.frame, schema, char)
-        if char in "{[":
+            return Place(At.STRING, frame, schema, char)
+        if char in ("{", "["):
             kind = "object" if char == "{" else "array"
-            return self.opened(place.frame, schema if schema.only in (None, kind) else ANY, kind)
-        return Place(At.SCALAR, place.frame, schema, char) if char in "-0123456789tfn" else None
-
-    def _closed(self, frame: Frame, char: str) -> Place | None:
-        return self.ended(frame.parent, "") if char == ("}" if frame.kind == "object" else "]") else None
+            return self.opened(frame, schema if schema.only in (None, kind) else ANY, kind)
+        return Place(At.SCALAR, frame, schema, char) if char in "-0123456789tfn" else None
 
 
 def _escaping(part: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from service.speculation.toolcalls.formats import LONGEST, Format, opening
 from service.speculation.toolcalls.memory import CLOSE, CallMemory
-from service.speculation.toolcalls.place import PLAIN, At, Frame, Grammar, Place
+from service.speculation.toolcalls.place import At, Grammar, Place
 from service.speculation.toolcalls.schema import ANY, Schema
 from service.speculation.toolcalls.style import Style
 
@@ -58,16 +58,13 @@ class Reader:
     def _inside(self, place: Place, text: str) -> str:
         if place.at is At.DONE:
             return self._behind(text)
-        if place.at in (At.STRING, At.KEY) and (plain := PLAIN.match(text)):
-            self.place = self._grammar.walk(place, plain[0])
-            return text[plain.end() :]
-        self.place = self._grammar.step(place, text[0])
+        self.place, read = self._grammar.step(place, text, 0)
         if self.place is None:
             self.tail = ""
             return text
-        if self.place is not place:
+        if self.place.at is not place.at or self.place.frame is not place.frame:
             self._learn(place, self.place, text[0])
-        return text[1:]
+        return text[read:]
 
     def _behind(self, text: str) -> str:
         """Behind the JSON of a call: wait for the mark that ends it, or see that it does not come."""
@@ -84,26 +81,21 @@ class Reader:
 
     def _learn(self, old: Place, new: Place, char: str) -> None:
         """Remember what one step showed."""
-        if old.at in (At.OPEN, At.NEXT, At.VALUE, At.AFTER) and not char.isspace():
+        if old.at in (At.OPEN, At.NEXT, At.VALUE, At.AFTER):
             self._style.learn(old, char)
-        if old.at is At.VALUE and old.schema.types and not char.isspace():
+        if old.at is At.VALUE and old.schema.types:
             self._style.heed("types", _is(char, old.schema))
         before, after = old.frame, new.frame
-        if new.at is At.COLON and before is not None and after is not None:
+        if before is None:
+            return
+        if new.at is At.COLON and after is not None:
             self._memory.learn_key(before, after.last)
             if before.schema.keys:
                 self._style.heed("keys", after.last in before.schema.keys)
-        elif old.at in (At.STRING, At.SCALAR) and new.at not in (At.STRING, At.SCALAR) and before is not None:
+        elif old.at in (At.STRING, At.SCALAR):
             self._memory.learn_value(before, old.part + ('"' if old.at is At.STRING else ""))
-            self._closing(before, new.frame)
-        elif old.at in (At.AFTER, At.OPEN):
-            self._closing(before, after)
-
-    def _closing(self, before: Frame | None, after: Frame | None) -> None:
-        if before is not None and before.kind == "object" and (before.parent is None or after is not before):
-            parent = before.parent
-            if after is None or (parent is not None and after.kind == parent.kind and after.path == parent.path):
-                self._memory.learn_key(before, CLOSE)
+        if before.kind == "object" and after is before.parent:
+            self._memory.learn_key(before, CLOSE)
 
 
 def _is(char: str, schema: Schema) -> bool:
