@@ -120,16 +120,16 @@ class PriorCounts:
             raise ValueError("no positions were sampled, so there is nothing to build a prior from")
         keys, ids, probabilities = (np.concatenate(column) for column in zip(*self._pieces, strict=True))
         known, at, visits = np.unique(keys, return_inverse=True, return_counts=True)
-        edges, place = np.unique(np.stack((np.repeat(at, ids.shape[1]), ids.ravel()), 1), axis=0, return_inverse=True)
-        sums = np.bincount(place.ravel(), probabilities.ravel())
-        mean = sums / visits[edges[:, 0]]
-        order = np.lexsort((-mean, edges[:, 0]))
-        rank = np.arange(len(order)) - np.searchsorted(edges[:, 0], edges[order, 0])
+        most = int(ids.max()) + 1
+        edges, place = np.unique(np.repeat(at, ids.shape[1]) * most + ids.ravel(), return_inverse=True)
+        context, following = np.divmod(edges, most)
+        mean = np.bincount(place.ravel(), probabilities.ravel()) / visits[context]
+        order = np.lexsort((-mean, context))
+        rank = np.arange(len(order)) - np.searchsorted(context, context[order])
         order, rank = order[rank < self.width], rank[rank < self.width]
-        small = int(ids.max()) < 1 << 16
-        table_ids = np.zeros((len(known), self.width), np.uint16 if small else np.uint32)
+        table_ids = np.zeros((len(known), self.width), np.uint16 if most <= 1 << 16 else np.uint32)
         table_p = np.zeros((len(known), self.width), np.float16)
-        table_ids[edges[order, 0], rank] = edges[order, 1]
-        table_p[edges[order, 0], rank] = mean[order]
+        table_ids[context[order], rank] = following[order]
+        table_p[context[order], rank] = mean[order]
         kept = np.sort(np.argsort(-visits, kind="stable")[: self.contexts])
         return Prior(known[kept], table_ids[kept], table_p[kept])

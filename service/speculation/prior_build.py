@@ -1,4 +1,7 @@
-"""Builds a prior: the model talks to itself, and what it found probable is counted."""
+"""Builds a prior: the model talks to itself, and what it found probable is counted.
+
+`python -m service.speculation.prior_build MODEL_FOLDER PRIOR_FILE`, then give drafters the option `prior: PRIOR_FILE`.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 
-from service.speculation.prior import Prior, PriorCounts
+from service.speculation.prior import Prior, PriorCounts, save_prior
 
 _MARK = "\u2063specserve\u2063"
 
@@ -128,3 +132,15 @@ class _Speaker:
             yield top.indices.numpy(), top.values.numpy(), drawn[:, 0].tolist()
             tokens = drawn
             mask = torch.cat((mask, torch.ones_like(drawn)), 1)
+
+
+def main(model: Path, out: Path, conversations: int = SelfTalk.conversations, seed: int = SelfTalk.seed) -> None:
+    """Build the prior of the model in a folder and write it to a file."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    prior = build_prior(model, SelfTalk(conversations=conversations, seed=seed))
+    save_prior(prior, out)
+    typer.echo(f"{len(prior)} contexts, {out.stat().st_size / 1e6:.1f} MB: {out}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
