@@ -21,10 +21,14 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Draft tokens for each request, and the predicted tokens per cost of the step in plain steps' (1 = plain)."""
+    """Draft tokens for each request, and the predicted tokens per cost of the step in plain steps' (1 = plain).
+
+    `for_all` is the best speedup of a step in which each request that offers drafts gets some.
+    """
 
     nodes: tuple[int, ...]
     speedup: float
+    for_all: float
 
 
 def allocate(offers: Sequence[Offer], batch: int, cost: Callable[[Floats, Floats], Floats]) -> Allocation:
@@ -36,7 +40,7 @@ def allocate(offers: Sequence[Offer], batch: int, cost: Callable[[Floats, Floats
     """
     blocks = [(ratio, owner, *rest) for owner, offer in enumerate(offers) for ratio, *rest in worthwhile(offer)]
     if not blocks:
-        return Allocation((0,) * len(offers), 1.0)
+        return Allocation((0,) * len(offers), 1.0, 1.0)
     blocks.sort(key=lambda block: -block[0])
     _, owners, ends, gains, rows, starts = (np.array(column) for column in zip(*blocks, strict=True))
     speedups = (1 + np.cumsum(gains) / batch) / cost(np.cumsum(rows), np.cumsum(starts))
@@ -44,7 +48,8 @@ def allocate(offers: Sequence[Offer], batch: int, cost: Callable[[Floats, Floats
     nodes = [0] * len(offers)
     for owner, end in zip(owners[: best + 1].tolist(), ends[: best + 1].tolist(), strict=True):
         nodes[owner] = max(nodes[owner], int(end))
-    return Allocation(tuple(nodes), float(speedups[best]))
+    everyone = int(np.unique(owners, return_index=True)[1].max())
+    return Allocation(tuple(nodes), float(speedups[best]), float(speedups[everyone:].max()))
 
 
 def worthwhile(offer: Offer) -> list[tuple[float, int, float, float, float]]:

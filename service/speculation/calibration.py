@@ -25,7 +25,8 @@ class Calibration:
     """Maps a claimed chance to the share that was accepted, in bins, rising, one map a source.
 
     A node counts when its parent was accepted: then it was put to the test. Each bin starts from the claim itself,
-    worth `trust` nodes, so that few observations change little. Sources beyond 64 share one map.
+    times what the source's claims were worth on the whole, as if `trust` nodes had shown it, so that few observations
+    change little. Sources beyond 64 share one map.
 
     Parameters: `bins` (default 10); `trust` (default 10 nodes); `memory` nodes a bin remembers (default 1000).
     """
@@ -56,7 +57,10 @@ class Calibration:
                 touched.add(_source(tree, node))
         for source in touched:
             bins = self._of(source)
-            raw = (bins.hits + self.trust * self.centres) / (bins.seen + self.trust)
+            claimed = float(bins.seen @ self.centres)
+            boast = (float(bins.hits.sum()) + self.trust / 2) / (claimed + self.trust / 2)
+            prior = np.minimum(1.0, self.centres * boast)
+            raw = (bins.hits + self.trust * prior) / (bins.seen + self.trust)
             bins.values = rising(raw, bins.seen + self.trust)
 
     def chances(self, tree: DraftTree) -> Floats | None:

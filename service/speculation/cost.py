@@ -162,6 +162,10 @@ class DraftCost:
         old = known.get(budget, seconds)
         known[budget] = old + self.rate * (min(seconds, 5 * old) - old)
 
+    def measured(self, drafter: str) -> bool:
+        """Whether the drafter's time is known."""
+        return drafter in self._seconds
+
     def seconds(self, drafter: str, budget: int) -> float:
         """Seconds for one request; 0 while the drafter was never measured alone."""
         known = self._seconds.get(drafter)

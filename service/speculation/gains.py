@@ -54,4 +54,11 @@ class Gains:
         """By rank: the accepted tokens and the rows that it adds on average."""
         chances, rows = prior or (_FIRST * _FALL ** np.arange(self.budget), np.ones(self.budget))
         weight = self._seen + self.trust
-        return (self._accepted + self.trust * chances) / weight, (self._there + self.trust * rows) / weight
+        gains, there = (self._accepted + self.trust * chances) / weight, (self._there + self.trust * rows) / weight
+        known = int((self._seen >= 1).sum())
+        if prior is None and 0 < known < self.budget:
+            # Ranks that were never asked for go on as the known ones fall.
+            fall = gains[known - 1] / gains[known - 2] if known > 1 else gains[0]
+            gains[known:] = gains[known - 1] * min(max(float(fall), 0.3), 0.97) ** np.arange(1, self.budget - known + 1)
+            there[known:] = there[known - 1]
+        return gains, there

@@ -22,10 +22,10 @@ class Gate:
     since: int = 0
     _measure_at: int = 4
 
-    def update(self, speedup: float, on: float, off: float, dwell: int) -> None:
-        """One step with this predicted speedup. Mutates."""
+    def update(self, turn_on: bool, turn_off: bool, dwell: int) -> None:
+        """One step with these wishes. Mutates."""
         self.since += 1
-        if self.since > dwell and (speedup < off if self.on else speedup >= on):
+        if self.since > dwell and (turn_off if self.on else turn_on):
             self.on, self.toggles, self.since = not self.on, self.toggles + 1, 0
 
     def time_to_measure(self) -> bool:

@@ -24,11 +24,15 @@ class Exp3(ArmController):
     Source: BanditSpec, arXiv 2505.15141, algorithm 3; the cost, the discount and the shared prior are ours.
 
     Parameters: `shares`, `off`, `discount`, `prior` as for `ucb`; `span` tokens per plain step's cost that count as
-    loss 0 (default 4; 0: budget + 1, as published); `eagerness` factor on eta (default 6, as published 1).
+    loss 0 (default 4; 0: budget + 1, as published); `eagerness` factor on eta (default 10, as published 1); `centred`
+    counts losses from the usual loss (default true, as published false), without which dividing by small probabilities
+    drowns all else.
     """
 
     span: float = 4.0
-    eagerness: float = 6.0
+    eagerness: float = 10.0
+    centred: bool = True
+    _usual: float = field(default=0.5, init=False)
     _draw: random.Random = field(init=False, repr=False)
     _odds: dict[str, float] = field(default_factory=dict, init=False, repr=False)
 
@@ -58,9 +62,12 @@ class Exp3(ArmController):
         return np.asarray(weights / weights.sum())
 
     def learn(self, outcome: Outcome, arm: int, price: Price) -> Columns:
-        """The loss of the played arm over its probability; 0 for the others, so that each arm's sum is unbiased."""
+        """The played arm's loss beside the usual one, over its probability; 0 for the others: sums stay unbiased."""
         cost = price.of(outcome.plan.drafter, outcome.plan.budget, outcome.proposed)
         loss = loss_of(outcome.accepted, cost, self.span or self.setting.budget + 1.0)
+        usual = self._usual if self.centred else 0.0
+        self._usual += 0.05 * (loss - self._usual)
+        loss -= usual
         return {other: (loss / self._odds[outcome.key] if other == arm else 0.0,) for other in range(len(self.arms))}
 
     def forget(self, key: str) -> None:
@@ -69,6 +76,6 @@ class Exp3(ArmController):
         self._odds.pop(key, None)
 
 
-def loss_of(accepted: int, cost: float, span: float) -> float:
+def loss_of(accepted: float, cost: float, span: float) -> float:
     """1 - tokens per cost / span, cut to [0, 1]."""
     return min(1.0, max(0.0, 1 - (accepted + 1) / cost / span))

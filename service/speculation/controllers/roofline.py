@@ -24,10 +24,10 @@ class Roofline(DraftController):
     Speedup = expected tokens of a step / (cost of its pass, and of drafting, in plain steps of the same batch).
     Expected tokens come from what each rank of each drafter's trees brought so far, shared and by request; costs from
     live step times. Of all requests together the most worthwhile draft tokens are taken, as many as give the highest
-    speedup. At each batch size (1, 2, 3-4, 5-8, ...) speculation turns on at a speedup of `on` and off below `off`, and
-    stays as it is for `dwell` steps at least; whatever the switch says, a step predicted to be slower than a plain one
-    is plain. Requests that draft nothing are tried with small drafts now and then, ever more rarely, at a cost of at
-    most `explore`.
+    speedup. At each batch size (1, 2, 3-4, 5-8, ...) speculation turns on at a speedup of `on`, turns off when none is
+    left and a step with drafts for all comes below `off`, and stays as it is for `dwell` steps at least; whatever the
+    switch says, a step predicted to be slower than a plain one is plain. Requests that draft nothing are tried with
+    small drafts now and then, ever more rarely, at a cost of at most `explore`.
 
     Source: EfficientRollout's system-aware toggle, methods note 4.5; hysteresis, ranks, probes and live costs are ours.
 
@@ -105,7 +105,8 @@ class Roofline(DraftController):
         if gate is None:
             gate = self._gates[bucket_of(batch)] = Gate(allocation.speedup >= 1)
         self._speedup = allocation.speedup
-        gate.update(allocation.speedup, self.on, self.off, self.dwell)
+        paying, dear = allocation.speedup >= self.on, allocation.for_all < self.off and allocation.speedup < 1
+        gate.update(paying, dear, self.dwell)
         measured = self.setting.cost.seen(requests=batch, rows=batch) >= 4
         if not gate.on or allocation.speedup < 1 or (not measured and gate.time_to_measure()):
             return [0] * len(allocation.nodes)
