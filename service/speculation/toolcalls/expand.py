@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 from service.speculation.toolcalls.options import SCAFFOLD, Option, Options
 from service.speculation.toolcalls.place import At, Place
@@ -13,8 +13,7 @@ CHARACTERS_PER_NODE = 4
 """A guess at the length of a token."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One option on a candidate's way: where its text ends, the chance to get there, and who proposed it.
 
     Candidates with a common beginning share its steps.
@@ -25,8 +24,7 @@ class Step:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A text that may come next, and a character that may follow it (empty where its end is the end)."""
 
     text: str

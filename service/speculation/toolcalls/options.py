@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from service.speculation.toolcalls.formats import FORMATS, Format
 from service.speculation.toolcalls.memory import CLOSE, CallMemory
@@ -28,8 +28,7 @@ STRING_ENDS, NUMBER_ENDS = 0.25, 0.6
 """Chances, once something of a free value is written, that it is complete."""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """A text that may come next, its chance, what proposes it, and the place behind it (None: not known)."""
 
     text: str
@@ -109,7 +108,7 @@ class Options:
             yield Option('"', chance * STRING_ENDS, CHOICE, after)
         elif place.at is At.SCALAR and place.part[-1].isalnum():
             for option in self.at(self._grammar.ended(place.frame, place.part)):
-                yield replace(option, chance=option.chance * chance * NUMBER_ENDS, source=CHOICE)
+                yield option._replace(chance=option.chance * chance * NUMBER_ENDS, source=CHOICE)
 
     def _first(self, place: Place) -> Iterator[Option]:
         frame = place.frame
@@ -120,7 +119,7 @@ class Options:
             return
         item = self._grammar.child(frame)
         for gap, chance in self._style.gaps(place, ""):
-            inner = replace(frame, inner=place.gap + gap)
+            inner = frame._replace(inner=place.gap + gap)
             if not item.types:
                 yield Option(gap, chance, CHOICE, Place(At.OPEN, frame, gap=place.gap + gap))
             for option in self._value(Place(At.VALUE, inner, item, gap=inner.inner), gapped=True):
@@ -171,7 +170,7 @@ class Options:
                 yield self._close(place if first else Place(At.AFTER, frame, gap=place.gap), frame, share)
                 continue
             for gap, chance in self._style.gaps(place, '"'):
-                begun = replace(frame, inner=place.gap + gap) if first else frame
+                begun = frame._replace(inner=place.gap + gap) if first else frame
                 after = self._grammar.valued(self._grammar.keyed(begun, key).frame)
                 yield Option(f'{comma}{gap}"{_key_text(key)}":', share * chance, _forced(share * chance), after)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 from service.speculation.toolcalls.schema import ANY, Schema, Toolbox
 
@@ -28,8 +28,7 @@ class At(Enum):
     DONE = "nothing: the value is complete"
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """An open object or array. `seen` are an object's keys so far, `inner` is the white space before the first member.
 
     A call is an object whose keys are those of a call; `tool` is its name once that was written.
@@ -50,8 +49,7 @@ class Frame:
         return self.seen[-1] if self.seen else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A state of the automaton. `part` is the raw text of the key or value that is being written, `gap` the white space
     since the last other character; `schema` belongs to the value that is expected or being written."""
 
@@ -132,7 +130,7 @@ class Grammar:
             return self.ended(frame.parent, "")
         if at is At.AFTER:
             return None
-        frame = replace(frame, inner=place.gap) if place.gap else frame
+        frame = frame._replace(inner=place.gap) if place.gap else frame
         if frame.kind == "object":
             return Place(At.KEY, frame) if char == '"' else None
         return self._begun(self.valued(frame), char)
@@ -152,12 +150,12 @@ class Grammar:
         if frame is None:
             return Place(At.DONE, None)
         if frame.call and frame.last == "name":
-            return Place(At.AFTER, replace(frame, tool=_plain(raw)))
+            return Place(At.AFTER, frame._replace(tool=_plain(raw)))
         return Place(At.AFTER, frame)
 
     def keyed(self, frame: Frame, key: str) -> Place:
         """The place behind a complete key."""
-        return Place(At.COLON, replace(frame, seen=(*frame.seen, key)))
+        return Place(At.COLON, frame._replace(seen=(*frame.seen, key)))
 
     def _special(self, place: Place, char: str) -> Place | None:
         """The place behind a character of a key or string that is a quote, escape, escaped or control character."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 
 from service.speculation.toolcalls.memory import CallMemory
 from service.speculation.toolcalls.place import At, Frame, Place
@@ -34,7 +33,7 @@ class Style:
         joint = _joint(place, char)
         if joint is None or len(place.gap) > 64:
             return
-        known, origin = self._known(replace(place, gap=""), char, joint)
+        known, origin = self._known(place._replace(gap=""), char, joint)
         counts = self._counted(origin, joint)
         counts[0 if known[0] == place.gap else 1] += 1
         self._own[joint] = place.gap
