@@ -38,6 +38,7 @@ from service.errors import ConfigError, SpecserveError
 from service.profiles.config import Config
 from service.profiles.facts import Facts
 from service.profiles.methods import methods as known_methods
+from service.speculation.accept_rule import accept_registry
 from service.speculation.controller import controller_registry
 from service.speculation.drafter import drafter_registry
 
@@ -137,7 +138,9 @@ def check(
 @app.command()
 def methods(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
     """List the registered methods by kind, third parties' included."""
-    known = known_methods(drafters=drafter_registry(), controllers=controller_registry())
+    known = known_methods(
+        drafters=drafter_registry(), controllers=controller_registry(), accept_rules=accept_registry()
+    )
     if as_json:
         typer.echo(orjson.dumps(known, option=orjson.OPT_INDENT_2))
     else:
@@ -186,7 +189,11 @@ def _run(main_task: Coroutine[Any, Any, None]) -> None:
 
 
 def _registered() -> Facts:
-    return Facts(drafters=tuple(drafter_registry()), controllers=tuple(controller_registry()))
+    return Facts(
+        drafters=tuple(drafter_registry()),
+        controllers=tuple(controller_registry()),
+        accept_rules=tuple(accept_registry()),
+    )
 
 
 def _checked_plans(config: Config, store: ModelStore, pool: str | None = None) -> tuple[EnginePlan, ...]:

@@ -13,7 +13,7 @@ from service.api.schemas import ChatCompletionRequest, CompletionRequest, ErrorR
 from service.gateway.extras import METRICS_HEADER, POOL_HEADER
 from service.gateway.prepare import PATHS, Kind
 
-ANSWER_HEADERS = (REQUEST_ID_HEADER, POOL_HEADER, "X-Specserve-Overhead-Ms")
+ANSWER_HEADERS = (REQUEST_ID_HEADER, POOL_HEADER, "X-Specserve-Overhead-Ms", "X-Specserve-Lossy")
 _REF = "#/components/schemas/{model}"
 _REQUESTS: dict[Kind, type[BaseModel]] = {"chat": ChatCompletionRequest, "completion": CompletionRequest}
 _DOCUMENTED: tuple[type[BaseModel], ...] = (*_REQUESTS.values(), GenerateResponse, ErrorResponse)

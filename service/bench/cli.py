@@ -163,5 +163,23 @@ def load(
         raise typer.Exit(1)
 
 
+@app.command()
+def inflation(
+    pool: Pool = None,
+    config_file: ConfigFile = None,
+    prompts: Prompts = DEFAULT_PROMPTS,
+    limit: Annotated[int, typer.Option(min=1, help="prompts, taken from all categories in turn")] = 40,
+    out: Annotated[Path, typer.Option(help="folder for results and logs")] = Path("bench-out/inflation"),
+    tokens: Annotated[int, typer.Option(min=2, help="longest answer, tokens")] = 256,
+    accept: Annotated[str | None, typer.Option(help="lossy accept rule; none: the pool's own")] = None,
+) -> None:
+    """Whether a lossy accept rule lengthens answers; exit status 1 when it does not pay."""
+    from service.bench import inflation_cli
+
+    options = inflation_cli.Options(load_prompts(prompts, limit), tokens, out, accept, _say)
+    if not asyncio.run(inflation_cli.run(options, pool=pool, config_file=config_file)):
+        raise typer.Exit(1)
+
+
 def _say(line: str) -> None:
     typer.echo(line, err=True)

@@ -49,6 +49,7 @@ class Call:
         self._reaper = reaper
         self._settings = settings
         self._wants = Wants.of(prepared)
+        self._lossy = pool.lossy(prepared.extras.mode)
         self._fresh()
 
     def _fresh(self) -> None:
@@ -74,7 +75,7 @@ class Call:
             body = self._edit(first)
             guard.release()
             self.ledger.succeed()
-            await reply.whole(body, self.pool.name)
+            await reply.whole(body, self.pool.name, self._lossy)
 
     async def drain(self) -> None:
         """Read the rest of the answer for its figures only; raises when it does not come or is none."""
@@ -155,7 +156,7 @@ class Call:
         content, idle, tally = exchange.response.content, self._settings.idle_timeout_s, self.tally
         guard.rearm()
         guard.waiting("client", idle)
-        await reply.start_stream(self.pool.name)
+        await reply.start_stream(self.pool.name, self._lossy)
         while not tally.done:
             if out:
                 guard.waiting("client", idle)

@@ -33,6 +33,12 @@ class ServedPool:
             return True
         return (self.speculation.algorithm != "none") == (mode == "on")
 
+    def lossy(self, mode: SpeculationMode) -> str | None:
+        """What makes the texts of this pool differ from plain decoding, None when nothing does."""
+        spec = self.speculation
+        changed = spec.algorithm == "specserve" and spec.accept != "strict" and mode != "off"
+        return f"accept={spec.accept}" if changed else None
+
     @property
     def drafts_per_step(self) -> int:
         """The most draft tokens that one verify step can accept: one a level of the tree."""

@@ -30,9 +30,9 @@ class Reply:
         self.started = False
         self.finished = False
 
-    async def start_stream(self, pool: str) -> None:
-        """Status and headers of an event stream."""
-        await self._start(200, [*_STREAM_HEADERS, *self._own_headers(pool)])
+    async def start_stream(self, pool: str, lossy: str | None) -> None:
+        """Status and headers of an event stream; `lossy` names what changes the text, None for nothing."""
+        await self._start(200, [*_STREAM_HEADERS, *self._own_headers(pool, lossy)])
 
     async def chunk(self, body: bytes) -> None:
         """Bytes of the stream."""
@@ -43,10 +43,10 @@ class Reply:
         self.finished = True
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
-    async def whole(self, body: bytes, pool: str) -> None:
-        """A whole JSON answer."""
+    async def whole(self, body: bytes, pool: str, lossy: str | None) -> None:
+        """A whole JSON answer; `lossy` as in `start_stream`."""
         length = (b"content-length", str(len(body)).encode())
-        await self._start(200, [(b"content-type", b"application/json"), length, *self._own_headers(pool)])
+        await self._start(200, [(b"content-type", b"application/json"), length, *self._own_headers(pool, lossy)])
         await self.end(body)
 
     async def end_with_error(self, error: RequestError) -> None:
@@ -58,9 +58,11 @@ class Reply:
         self._ledger.status = status
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
-    def _own_headers(self, pool: str) -> list[tuple[bytes, bytes]]:
+    def _own_headers(self, pool: str, lossy: str | None) -> list[tuple[bytes, bytes]]:
         self._ledger.pause()
+        named = [] if lossy is None else [(b"x-specserve-lossy", lossy.encode())]
         return [
+            *named,
             (b"x-specserve-pool", pool.encode()),
             (b"x-specserve-overhead-ms", b"%.3f" % (self._ledger.overhead * 1e3)),
         ]

@@ -150,6 +150,8 @@ def _plugin_environment(profile: Profile) -> dict[str, str]:
             "controllers": spec.controllers,
             "options": spec.drafter_options,
             "sharing": spec.sharing,
+            "accept": spec.accept,
+            "accept_options": spec.accept_options,
         }
         return {"SPECSERVE_SPECULATION": json.dumps(settings)}
     if spec.algorithm != "none" and profile.runtime.pp > 1:

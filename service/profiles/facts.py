@@ -36,6 +36,7 @@ class Facts:
 
     drafters: tuple[str, ...] | None = None
     controllers: tuple[str, ...] | None = None
+    accept_rules: tuple[str, ...] | None = None
     memory_bytes: int | None = None
     target: ModelShape | None = None
     draft: ModelShape | None = None

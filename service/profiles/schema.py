@@ -54,6 +54,12 @@ class Speculation(Section):
         "request",
         description="what drafters learn across requests: nothing, or everything in this pool; `specserve` only",
     )
+    accept: str = Field(
+        "strict", description="accept rule for greedy requests; all but `strict` change texts; `specserve` only"
+    )
+    accept_options: dict[str, str | int | float | bool] = Field(
+        {}, description="settings of the accept rule; `specserve` only"
+    )
     draft_model: str | None = Field(
         None, description="draft model, heads or block drafter; none for `nextn`, `dspark`: the target's own heads"
     )

@@ -53,8 +53,8 @@ class Stack:
 StackFactory = Callable[..., Stack]
 
 
-def pool_config(name: str, urls: list[str], algorithm: str) -> Pool:
-    speculation = Speculation(algorithm=algorithm, draft_tokens=4)  # type: ignore[arg-type]
+def pool_config(name: str, urls: list[str], algorithm: str, accept: str = "strict") -> Pool:
+    speculation = Speculation(algorithm=algorithm, draft_tokens=4, accept=accept)  # type: ignore[arg-type]
     return Pool(name=name, profile=Profile(speculation=speculation), backends=tuple(urls))
 
 
@@ -62,6 +62,7 @@ def pool_config(name: str, urls: list[str], algorithm: str) -> Pool:
 def running_stack(
     fakes: dict[str, list[FakeSGLang]] | None = None,
     algorithms: dict[str, str] | None = None,
+    accept: str = "strict",
     **settings: Any,
 ) -> Iterator[Stack]:
     """A gateway in front of `fakes` (pool name to backends); a pool without an algorithm runs `specserve`."""
@@ -72,6 +73,7 @@ def running_stack(
                 name,
                 [stack.enter_context(serving(fake.app)) for fake in group],
                 (algorithms or {}).get(name, "specserve"),
+                accept,
             )
             for name, group in fakes.items()
         )

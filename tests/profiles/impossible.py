@@ -174,6 +174,17 @@ IMPOSSIBLE: dict[str, tuple[Profile, str, str]] = {
         "speculation.sharing",
         "remove it",
     ),
+    "unknown_rule": (profile(speculation={"accept": "magic"}), "speculation.accept", "strict"),
+    "options_of_strict": (
+        profile(speculation={"accept_options": {"gate": 1.0}}),
+        "speculation.accept_options",
+        "remove them",
+    ),
+    "rule_of_ngram": (
+        profile(speculation={"algorithm": "ngram", "accept": "asd"}),
+        "speculation.accept",
+        "set algorithm specserve",
+    ),
     "cpu_stages": (profile(runtime={"pp": 2}), "runtime.pp", "set pp 1"),
     "stages_without_eagle": (gpu(with_draft("eagle3", draft_tokens=4), pp=2), "runtime.pp", "eagle"),
     "stages_and_groups": (

@@ -14,6 +14,7 @@ SMOLLM2 = ModelShape(layers=30, kv_heads=3, head_dim=64, context_length=8192)
 FACTS = Facts(
     drafters=("none", "prompt_lookup", "suffix"),
     controllers=("fixed", "roofline", "ucb"),
+    accept_rules=("strict", "asd"),
     memory_bytes=8 * 2**30,
     target=SMOLLM2,
 )
@@ -29,6 +30,7 @@ RISKY: dict[str, tuple[Profile, str]] = {
     "uno_requests": (POSSIBLE["gpu_uno"], "speculation.algorithm"),
     "min_p": (POSSIBLE["gpu_dflash"], "speculation.algorithm"),
     "shared_pool": (POSSIBLE["several_drafters"], "speculation.sharing"),
+    "lossy_acceptance": (profile(speculation={"accept": "asd"}), "speculation.accept"),
     "one_arm_of_two": (profile(speculation={"drafters": ["suffix", "prompt_lookup"]}), "speculation.controllers"),
     "adaptive": (POSSIBLE["gpu_eagle_adaptive"], "speculation.adaptive"),
     "unknown_block": (POSSIBLE["gpu_dspark"], "speculation.draft_tokens"),

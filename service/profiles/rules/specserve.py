@@ -68,12 +68,28 @@ def own_settings_belong_to_specserve(case: Case) -> Iterator[Finding]:
     spec, usual = case.spec, Speculation()
     if spec.algorithm == "specserve":
         return
-    for name in ("drafters", "drafter_options", "controllers", "sharing"):
+    for name in ("drafters", "drafter_options", "controllers", "sharing", "accept", "accept_options"):
         if getattr(spec, name) != getattr(usual, name):
             yield error(
                 f"speculation.{name}",
                 f"algorithm {spec.algorithm} does not read {name}: remove it, or set algorithm specserve",
             )
+
+
+def the_accept_rule_is_known(case: Case) -> Iterator[Finding]:
+    """A rule must be registered, and one that changes texts is said to do so."""
+    spec = case.spec
+    if spec.algorithm != "specserve":
+        return
+    yield from _unknown("speculation.accept", "accept rule", (spec.accept,), case.facts.accept_rules)
+    if spec.accept != "strict":
+        yield warning(
+            "speculation.accept",
+            f"{spec.accept} changes the text of greedy requests and may make it longer: measure that with "
+            "`specserve bench inflation` for this model, or set strict",
+        )
+    elif spec.accept_options:
+        yield error("speculation.accept_options", "strict has no settings: remove them")
 
 
 def a_shared_pool_is_one_tenant(case: Case) -> Iterator[Finding]:
@@ -105,5 +121,6 @@ RULES: tuple[Rule, ...] = (
     drafter_options_are_read,
     controllers_are_known,
     own_settings_belong_to_specserve,
+    the_accept_rule_is_known,
     a_shared_pool_is_one_tenant,
 )

@@ -30,7 +30,6 @@ def vocabulary_size(folder: str) -> int:
         ) from None
 
 
-@cache
 def _tokens(folder: str) -> dict[str, int] | None:
     """Token texts and ids of the tokenizer, added tokens included; None without a tokenizer.json."""
     path = Path(folder, "tokenizer.json")
@@ -43,6 +42,7 @@ def _tokens(folder: str) -> dict[str, int] | None:
     return vocabulary | {added["content"]: added["id"] for added in content.get("added_tokens", ())}
 
 
+@cache
 def shared_vocabulary(draft: str, target: str) -> int:
     """The number of token ids that both models score, if every token means the same to both.
 
