@@ -181,5 +181,16 @@ def inflation(
         raise typer.Exit(1)
 
 
+@app.command()
+def model(
+    out: Annotated[Path, typer.Option(help="folder for the table")] = Path("bench-out/model"),
+    context: Annotated[int, typer.Option(min=1, help="tokens of context a request")] = 1024,
+) -> None:
+    """What published draft methods would give on an A100 and an H200: a model, nothing is measured."""
+    from service.bench import model as roofline
+
+    roofline.run(out, context)
+
+
 def _say(line: str) -> None:
     typer.echo(line, err=True)
