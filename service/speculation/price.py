@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,12 +22,16 @@ class Price:
     setting: Setting
     node: float
     share_s: float | None
+    _drafts: dict[tuple[str, int], float] = field(default_factory=dict, repr=False, compare=False)
 
     def draft(self, drafter: str | None, budget: int) -> float:
         """The drafter's own time."""
         if drafter is None or self.share_s is None:
             return 0.0
-        return self.setting.cost.drafting.seconds(drafter, budget) / self.share_s
+        known = self._drafts.get((drafter, budget))
+        if known is None:
+            known = self._drafts[drafter, budget] = self.setting.cost.drafting.seconds(drafter, budget) / self.share_s
+        return known
 
     def of(self, drafter: str | None, budget: int, nodes: float) -> float:
         """A round of this drafter that has `nodes` nodes verified."""

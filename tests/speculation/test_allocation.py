@@ -25,7 +25,7 @@ falling = st.lists(st.floats(0.05, 0.95), min_size=0, max_size=4).map(lambda cha
 
 
 @given(st.lists(falling, min_size=1, max_size=3))
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_it_is_as_good_as_brute_force(gains: list[Floats]) -> None:
     offers = [Offer(own, np.ones(len(own))) for own in gains]
     chosen = allocate(offers, len(offers), cost)

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.speculation.calibration import Calibration, rising
@@ -57,6 +57,7 @@ def test_the_number_of_sources_is_bounded() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 10)), min_size=1, max_size=12))
+@settings(deadline=None)
 def test_rising_rises_and_keeps_the_mean(pairs: list[tuple[float, float]]) -> None:
     values, weights = (np.array(column) for column in zip(*pairs, strict=True))
     fitted = rising(values, weights)
