@@ -96,7 +96,7 @@ def test_values_may_break_the_schema() -> None:
 
 @pytest.mark.parametrize("request_", [DraftRequest(tokenizer=Pieces()), DraftRequest(tools=TOOLS)])
 def test_without_tools_or_tokenizer_the_fallback_works_alone(request_: DraftRequest) -> None:
-    drafter, alone = ToolSpec.for_request(request_), drafter_registry().load("prompt_lookup").for_request(request_)
+    drafter, alone = ToolSpec.for_request(request_), drafter_registry().load("suffix").for_request(request_)
     for one in (drafter, alone):
         one.observe([1, 2, 3, 1, 2])
     assert drafter.propose(4) == alone.propose(4)
@@ -104,7 +104,7 @@ def test_without_tools_or_tokenizer_the_fallback_works_alone(request_: DraftRequ
 
 def test_outside_calls_the_fallback_drafts() -> None:
     found = run("one two three one two three one two three")
-    assert found.accepted["prompt_lookup"] > 0
+    assert found.accepted["suffix"] > 0
 
 
 def test_an_open_call_in_the_prompt_is_gone_on_with() -> None:
@@ -136,3 +136,20 @@ def test_confidences_are_chances() -> None:
 def test_a_fallback_that_learns_is_refused() -> None:
     with pytest.raises(ValueError, match="learns from"):
         ToolSpec.for_request(DraftRequest(), fallback="adjacency")
+
+
+def test_the_models_own_spelling_of_forced_words_is_learnt() -> None:
+    class Letters(Pieces):
+        """Encodes like Pieces, but the model writes `parameters` in two tokens."""
+
+        def written(self, text: str) -> list[int]:
+            first, rest = text.split("parameters")
+            halves = [self.known.setdefault(piece, len(self.known)) for piece in ("param", "eters")]
+            return [*self.encode(first), *halves, *self.encode(rest)]
+
+    memory, pieces, steps = DraftMemory(), Letters(), []
+    output = pieces.written(array(CALL))
+    for _ in range(4):
+        request = DraftRequest(tenant="a", tools=TOOLS, tokenizer=pieces, memory=memory)
+        steps.append(replay(ToolSpec.for_request(request), pieces.encode("Go.\n"), output).steps)
+    assert steps[-1] <= 2 < steps[0]

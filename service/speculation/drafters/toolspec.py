@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from service.speculation.drafter import Drafter, DraftRequest, drafter_registry
-from service.speculation.drafters.prompt_lookup import PromptLookup
+from service.speculation.drafter import Drafter, DraftRequest, NoDrafter, drafter_registry
 from service.speculation.toolcalls.drafting import CallDrafter
 from service.speculation.toolcalls.memory import CallMemory
 from service.speculation.tree import DraftTree
@@ -34,14 +33,15 @@ class ToolSpec(Drafter):
     a past call, "copy" what the fallback finds inside a call; outside calls the fallback's own. Not for models that
     write calls as Python or XML: there it only falls back.
 
-    Parameters: `fallback`, a drafter that learns from text alone; `floor`, the least chance of a node (default
-    0.05); `most`, how many alternatives are looked at where a schema allows more, such as very many tools.
+    Parameters: `fallback`, the name of a drafter that learns from text alone (default suffix); `floor`, the least
+    chance of a node (default 0.05); `most`, how many alternatives are looked at where a schema allows more, such as
+    very many tools.
     """
 
-    fallback: str = "prompt_lookup"
+    fallback: str = "suffix"
     floor: float = 0.05
     most: int = 8
-    _inner: Drafter = field(default_factory=PromptLookup, init=False, repr=False)
+    _inner: Drafter = field(default_factory=NoDrafter, init=False, repr=False)
     _calls: CallDrafter | None = field(default=None, init=False, repr=False)
     _prompt: list[int] | None = field(default_factory=list, init=False, repr=False)
 

@@ -44,6 +44,7 @@ class CallDrafter:
         self._floor = floor
         self._written: list[int] = []
         self._prefix = ""
+        self._drafted: Node | None = None
         self._hinted: set[Format] = set()
 
     def start(self, prompt: Sequence[int]) -> None:
@@ -60,7 +61,11 @@ class CallDrafter:
 
     def read(self, tokens: Sequence[int]) -> None:
         """Follow committed tokens."""
+        node = self._drafted
         for token in tokens:
+            if node is not None:
+                self._text.compare(self._written[-1] if self._written else -1, node.children, token)
+                node = node.children.get(token)
             piece = self._text.push(token)
             self._reader.feed(piece)
             place = self._reader.place
@@ -76,10 +81,10 @@ class CallDrafter:
 
         Outside calls, where no call is about to open, the draft is that of `copied` alone.
         """
-        root = Node(-1, "")
+        root = self._drafted = Node(-1, "")
         for candidate in self._candidates(budget):
-            tokens = self._text.behind(self._written, self._prefix, candidate.text, candidate.probe)
-            grow(root, candidate, tokens)
+            for spelling in self._text.behind(self._written, self._prefix, candidate.text, candidate.probe):
+                grow(root, candidate, spelling)
         place = self._reader.place
         if place is None:
             return likeliest(root, budget, self._floor) if root.children else copied(budget)
@@ -101,7 +106,8 @@ class CallDrafter:
             if behind.free and not after.free and not ended:
                 ended = True
                 for candidate in self._expanded(Candidate("", (), after, node.chance), budget):
-                    grow(node, candidate, self._text.behind((), "", candidate.text, candidate.probe))
+                    for spelling in self._text.behind((), "", candidate.text, candidate.probe):
+                        grow(node, candidate, spelling)
             behind = after
 
     def _candidates(self, nodes: int) -> list[Candidate]:

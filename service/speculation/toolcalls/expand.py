@@ -56,7 +56,7 @@ def expand(options: Options, first: Candidate, nodes: int, floor: float) -> list
         left -= (len(candidate.text) - len(shorter.text)) / CHARACTERS_PER_NODE
         leaves.pop(id(shorter), None)
         leaves[id(candidate)] = candidate
-        for longer in _grown(options, candidate, floor):
+        for longer in _grown(options, candidate, floor) if left > 0 else ():
             heapq.heappush(heap, (-longer.chance, next(order), longer, candidate))
     return [leaf for leaf in leaves.values() if leaf.text]
 

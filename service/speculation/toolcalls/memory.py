@@ -86,6 +86,7 @@ class CallMemory:
         self.openings = Tally()
         self.encoded: Recent[Hashable, tuple[tuple[int, int], ...]] = Recent(places)
         self.pieces: Recent[int, str] = Recent(4 * places)
+        self._splits: Recent[tuple[int, int], dict[int, float]] = Recent(places)
 
     def keys(self, frame: Frame) -> dict[str, float]:
         """Weights of the keys that followed the latest key of such an object; CLOSE for its end."""
@@ -105,6 +106,22 @@ class CallMemory:
         """A value was written."""
         if len(raw) <= self._longest:
             self._values.at(_spot(frame), Tally).add(raw)
+
+    def first(self, before: int, token: int) -> dict[int, float]:
+        """Shares of the tokens that are written where `token` would be, behind `before`: itself or its beginnings."""
+        counts = self._splits.get((before, token))
+        total = 0.0 if counts is None else sum(counts.values())
+        return {token: 1.0} if counts is None else {one: count / total for one, count in counts.items()}
+
+    def learn_first(self, before: int, token: int, written: int) -> None:
+        """`written`, which is `token` or begins it, was written behind `before`."""
+        counts = self._splits.get((before, token))
+        if counts is None and token != written:
+            self._splits.put((before, token), {token: 0.5, written: 1.0})
+        elif counts is not None:
+            for known in counts:
+                counts[known] *= 0.8
+            counts[written] = counts.get(written, 0.0) + 1.0
 
     def gap(self, joint: Hashable) -> str | None:
         """The white space last seen at such a joint."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from service.speculation.toolcalls.formats import FORMATS, Format
@@ -49,19 +49,9 @@ class Options:
 
     def at(self, place: Place) -> list[Option]:
         """The options, the likeliest first; they need not add up to 1."""
-        lister = {
-            At.VALUE: self._value,
-            At.STRING: self._begun,
-            At.SCALAR: self._begun,
-            At.OPEN: self._first,
-            At.KEY: self._key,
-            At.COLON: self._colon,
-            At.NEXT: self._next,
-            At.AFTER: self._after,
-            At.DONE: self._done,
-        }.get(place.at)
-        options = [] if lister is None else [option for option in lister(place) if option.text]
-        return sorted(options, key=lambda option: -option.chance)[: self._most]
+        lister = LISTERS.get(place.at)
+        options = [] if lister is None else [option for option in lister(self, place) if option.text]
+        return sorted(options, key=lambda option: -option.chance)[: self._most] if len(options) > 1 else options
 
     def _value(self, place: Place, gapped: bool = False) -> Iterator[Option]:
         """White space and a value's beginning, or a whole value where the schema or past calls know some."""
@@ -229,6 +219,19 @@ class Options:
             even = PRIOR / len(choices)
             return {raw: (past.get(raw, 0.0) + even) / (total + PRIOR) for raw in choices}
         return {raw: count / (total + PRIOR) for raw, count in past.items() if _fits(raw, schema)}
+
+
+LISTERS: dict[At, Callable[[Options, Place], Iterator[Option]]] = {
+    At.VALUE: Options._value,
+    At.STRING: Options._begun,
+    At.SCALAR: Options._begun,
+    At.OPEN: Options._first,
+    At.KEY: Options._key,
+    At.COLON: Options._colon,
+    At.NEXT: Options._next,
+    At.AFTER: Options._after,
+    At.DONE: Options._done,
+}
 
 
 def _source(schema: Schema, share: float) -> str:

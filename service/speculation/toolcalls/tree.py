@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from service.speculation.toolcalls.expand import Candidate, Step
+from service.speculation.toolcalls.tokens import Spelling
 from service.speculation.tree import ROOT, DraftTree, TreeBuilder
 
 
@@ -26,18 +26,18 @@ class Node:
         return min(1.0, sum(self.steps.values()))
 
 
-def grow(root: Node, candidate: Candidate, tokens: Sequence[tuple[int, int]]) -> None:
-    """Add one candidate, whose `tokens` come with the length of text that they reach to."""
+def grow(root: Node, candidate: Candidate, spelling: Spelling) -> None:
+    """Add one candidate in one of its spellings."""
     node, steps, begun = root, iter(candidate.steps), 0
     step: Step = next(steps)
-    for token, reached in tokens:
+    for i, (token, reached) in enumerate(spelling.tokens):
         while step.end <= begun:
             step = next(steps)
         source = step.source
         while step.end < reached:
             step = next(steps)
         node = node.children.setdefault(token, Node(token, source))
-        node.steps[id(step)] = step.chance
+        node.steps[id(step)] = step.chance * (spelling.chance if i >= spelling.start else 1.0)
         begun = reached
 
 
