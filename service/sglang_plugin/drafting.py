@@ -7,10 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from service.sglang_plugin.request_extras import extras_of, has_penalties, mode_of, remaining_tokens, tools_of
+from service.sglang_plugin.request_extras import (
+    extras_of,
+    has_penalties,
+    mode_of,
+    remaining_tokens,
+    sampling_of,
+    tools_of,
+)
 from service.speculation.controller import Plan, RequestView
 from service.speculation.drafter import Drafter, DraftRequest, Tokenizer, VerifiedRows
 from service.speculation.memory import DraftMemory
+from service.speculation.noise import Sampling
 from service.speculation.tree import DraftTree
 
 if TYPE_CHECKING:
@@ -130,19 +138,19 @@ class DraftBook:
         entries = self._entries.setdefault(req.rid, {})
         entry = entries.get(name)
         if entry is None:
-            about = self._about(tools_of(req.sampling_params.custom_params), getattr(req, "specserve_seed", 0))
+            about = self._about(tools_of(req.sampling_params.custom_params), sampling_of(req))
             entry = entries[name] = _Entry(self._classes[name].for_request(about, **self._options.get(name, {})))
             entry.drafter.observe(req.origin_input_ids_unpadded)
         entry.drafter.observe(req.output_ids[entry.seen :])
         entry.seen = len(req.output_ids)
         return entry.drafter
 
-    def _about(self, tools: tuple[Mapping[str, Any], ...] = (), seed: int = 0) -> DraftRequest:
+    def _about(self, tools: tuple[Mapping[str, Any], ...] = (), sampling: Sampling | None = None) -> DraftRequest:
         return DraftRequest(
             tenant=self._tenant,
             model=self._model,
             tools=tools,
-            seed=seed,
+            sampling=sampling,
             tokenizer=self._tokenizer,
             memory=self._memory,
         )

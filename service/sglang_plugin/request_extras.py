@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from service.speculation.noise import Sampling
+
 if TYPE_CHECKING:
     from sglang.srt.managers.schedule_batch import Req
 
@@ -36,6 +38,13 @@ def pass_tools(result: dict[str, Any], request: Any, *args: Any, **kwargs: Any) 
     custom = dict(result.get("custom_params") or {})
     tools = [tool.model_dump(mode="json", exclude_none=True) for tool in request.tools]
     result["custom_params"] = {**custom, KEY: {**extras_of(custom), "tools": tools}}
+
+
+def sampling_of(req: Req) -> Sampling | None:
+    """How the request draws; None for greedy ones, which SGLang writes as top_k = 1."""
+    params = req.sampling_params
+    seed = getattr(req, "specserve_seed", None)  # set by `seeds.add_seeds`, on CPU engines only
+    return None if params.top_k == 1 or seed is None else Sampling(float(params.temperature), seed)
 
 
 def has_penalties(params: Any, generated: int) -> bool:

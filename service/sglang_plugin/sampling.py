@@ -10,25 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
+
+from service.speculation.noise import gumbel
 
 if TYPE_CHECKING:
     from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 
 _FIRST_LOOK = 256
 """Tokens looked at before all are sorted; nearly every top-p set is smaller."""
-
-
-def gumbel(seed: int, position: int, columns: int) -> torch.Tensor:
-    """Standard Gumbel noise [columns], float64, a function of seed (62 bits) and position only.
-
-    Minus the logarithm of exponential draws from Philox, a counter-based generator (Salmon et al. 2011). Float32 draws
-    would not do: one in 2^23 of them is zero, which would make its token win.
-    """
-    bits = np.random.Philox(key=np.array([seed, position], dtype=np.uint64))
-    draws = np.random.Generator(bits).standard_exponential(columns)
-    return torch.from_numpy(np.negative(np.log(draws, out=draws), out=draws))
 
 
 def draw_seeded(logprobs: torch.Tensor, seed: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:

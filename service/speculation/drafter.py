@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from service.registry import Registry
 from service.speculation.memory import DraftMemory
+from service.speculation.noise import Sampling
 from service.speculation.tree import DraftTree
 
 
@@ -27,13 +28,13 @@ class DraftRequest:
     """What a drafter is told about its request. `tools` are OpenAI tool objects, empty without tools.
 
     `tenant` None means that nothing may be shared with other requests; `memory` heeds that. `model` is the folder of
-    the target's weights, where there is one.
+    the target's weights, where there is one; `sampling` is None for greedy requests.
     """
 
     tenant: str | None = None
     model: str | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
-    seed: int = 0
+    sampling: Sampling | None = None
     tokenizer: Tokenizer | None = None
     memory: DraftMemory = field(default_factory=DraftMemory)
 

@@ -12,6 +12,7 @@ from service.sglang_plugin.drafting import DraftBook
 from service.sglang_plugin.request_extras import has_penalties, mode_of, pass_tools, remaining_tokens, tools_of
 from service.speculation.controller import Plan
 from service.speculation.drafter import Drafter, DraftRequest, VerifiedRows
+from service.speculation.noise import Sampling
 from service.speculation.tree import DraftTree
 
 
@@ -72,7 +73,7 @@ class Book:
 
 def params(**changes: Any) -> SimpleNamespace:
     plain = {"frequency_penalty": 0.0, "presence_penalty": 0.0, "repetition_penalty": 1.0, "min_new_tokens": 0}
-    return SimpleNamespace(**{"custom_params": None, "max_new_tokens": 100, **plain, **changes})
+    return SimpleNamespace(**{"custom_params": None, "max_new_tokens": 100, "top_k": 1, **plain, **changes})
 
 
 def request(rid: str = "a", output: Sequence[int] = (), **changes: Any) -> Any:
@@ -190,6 +191,14 @@ def test_a_drafter_is_told_about_its_request() -> None:
     book.propose([request(output=[3], custom_params={"specserve": {"tools": tools}})])
     about = book.made[0].about  # type: ignore[attr-defined]
     assert (about.tenant, about.model, about.tools) == ("pool", "/model", tuple(tools))
+
+
+def test_a_drafter_knows_how_its_request_draws() -> None:
+    greedy, drawing = request("a", [3]), request("b", [3], top_k=50, temperature=0.7)
+    greedy.specserve_seed = drawing.specserve_seed = 99
+    book = Book()
+    book.propose([greedy, drawing])
+    assert [drafter.about.sampling for drafter in book.made] == [None, Sampling(0.7, 99)]  # type: ignore[attr-defined]
 
 
 def test_tools_travel_in_the_custom_parameters() -> None:

@@ -40,4 +40,4 @@ class DraftModel(ModelDrafter):
         """The drafter of one request; the first one loads the model. Raises ConfigError for an unfit model."""
         chosen = Options(**options)
         vocabulary = shared_vocabulary(chosen.model, target_of(request))
-        return cls(shared_runner(chosen.model, chosen.dtype, chosen.device), vocabulary, chosen.shape)
+        return cls(shared_runner(chosen.model, chosen.dtype, chosen.device), vocabulary, chosen.shape, request.sampling)

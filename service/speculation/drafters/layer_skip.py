@@ -54,7 +54,7 @@ class LayerSkip(ModelDrafter):
         runner = shortened_runner(
             target, chosen.skip, chosen.skip_file, chosen.whole_prompt, chosen.dtype, chosen.device
         )
-        return cls(runner, vocabulary_size(target), chosen.shape)
+        return cls(runner, vocabulary_size(target), chosen.shape, request.sampling)
 
 
 @cache

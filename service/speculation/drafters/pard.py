@@ -12,6 +12,7 @@ from service.speculation.models.chain import Candidates, Shape, best
 from service.speculation.models.drafter import ModelDrafter, ModelOptions, target_of
 from service.speculation.models.folder import config_of, shared_vocabulary
 from service.speculation.models.runner import Runner, shared_runner
+from service.speculation.noise import Sampling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +39,10 @@ class Pard(ModelDrafter):
 
     source = "pard"
 
-    def __init__(self, runner: Runner, vocabulary: int, shape: Shape, mask_token: int) -> None:
-        super().__init__(runner, vocabulary, shape)
+    def __init__(
+        self, runner: Runner, vocabulary: int, shape: Shape, mask_token: int, sampling: Sampling | None = None
+    ) -> None:
+        super().__init__(runner, vocabulary, shape, sampling)
         self.mask_token = mask_token
 
     @classmethod
@@ -51,7 +54,7 @@ class Pard(ModelDrafter):
         if mask is None:
             raise ConfigError([f"the config.json of {chosen.model} names no pard_token; it was not trained for pard"])
         runner = shared_runner(chosen.model, chosen.dtype, chosen.device)
-        return cls(runner, vocabulary, chosen.shape, int(mask))
+        return cls(runner, vocabulary, chosen.shape, int(mask), request.sampling)
 
     @classmethod
     def chains(cls, drafters: Sequence[Self], shapes: Sequence[Shape]) -> list[list[Candidates]]:
@@ -64,7 +67,9 @@ class Pard(ModelDrafter):
         logits = first.runner.feed(lanes, pieces, depth)[..., : first.vocabulary]
         for drafter in drafters:
             del drafter.lane.tokens[len(drafter.text) :]
-        found = best(logits, max(shape.branches for shape in shapes))
+        samplings = [drafter.sampling for drafter in drafters]
+        positions = [len(drafter.text) - 1 for drafter in drafters]
+        found = best(logits, max(shape.branches for shape in shapes), samplings, positions)
         return [likely(chain[: shape.depth], shape.min_confidence) for chain, shape in zip(found, shapes, strict=True)]
 
 

@@ -10,6 +10,7 @@ import torch
 
 from service.speculation.models.kv_pool import Lane
 from service.speculation.models.runner import Runner
+from service.speculation.noise import Sampling
 from service.speculation.tree import ROOT, DraftTree, TreeBuilder
 
 WIDTHS = ((0.95, 0.3), (0.8, 0.5), (0.5, 0.8), (0.0, 1.0))
@@ -18,7 +19,7 @@ WIDTHS = ((0.95, 0.3), (0.8, 0.5), (0.5, 0.8), (0.0, 1.0))
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The model's best tokens for one place of the text and their probabilities, in falling order."""
+    """The model's best tokens for one place of the text, the first choice first, and the chances that they hold."""
 
     tokens: Sequence[int]
     chances: Sequence[float]
@@ -44,13 +45,36 @@ class Shape:
             )
 
 
-def best(logits: torch.Tensor, count: int) -> list[list[Candidates]]:
-    """The `count` best tokens of every row of `logits` [batch, rows, vocabulary]."""
-    chances, tokens = logits.float().softmax(-1).topk(min(count, logits.shape[-1]), dim=-1)
+def best(
+    logits: torch.Tensor, count: int, samplings: Sequence[Sampling | None], positions: Sequence[int]
+) -> list[list[Candidates]]:
+    """The `count` best tokens of every row of `logits` [batch, rows, vocabulary].
+
+    For a request that draws they are drawn without replacement, by Gumbel top-k with the noise that the target draws
+    with: its token is then the first candidate wherever both distributions agree, and the others are the likeliest
+    second choices (siblings of RSD, arXiv 2402.14160). `positions` [batch] is where the first row's token stands.
+    """
+    count = min(count, logits.shape[-1])
     return [
-        [Candidates(*row) for row in zip(some_tokens, some_chances, strict=True)]
-        for some_tokens, some_chances in zip(tokens.tolist(), chances.tolist(), strict=True)
+        [
+            _greedy(row, count) if sampling is None else _drawn(row, count, sampling, position + r)
+            for r, row in enumerate(rows)
+        ]
+        for rows, sampling, position in zip(logits.float(), samplings, positions, strict=True)
     ]
+
+
+def _greedy(row: torch.Tensor, count: int) -> Candidates:
+    chances, tokens = row.softmax(-1).topk(count)
+    return Candidates(tokens.tolist(), chances.tolist())
+
+
+def _drawn(row: torch.Tensor, count: int, sampling: Sampling, position: int) -> Candidates:
+    logprobs = (row / sampling.temperature).log_softmax(-1)
+    tokens = (logprobs.double() + sampling.noise(position, len(row))).topk(count).indices
+    chances = logprobs[tokens].exp().tolist()
+    # The first one is drawn by both with the same noise: it holds where they agree, however unlikely the token.
+    return Candidates(tokens.tolist(), [float(logprobs.max().exp()), *chances[1:]])
 
 
 def draft_chains(
@@ -58,9 +82,10 @@ def draft_chains(
     lanes: Sequence[Lane],
     texts: Sequence[Sequence[int]],
     shapes: Sequence[Shape],
+    samplings: Sequence[Sampling | None],
     vocabulary: int,
 ) -> list[list[Candidates]]:
-    """Greedy chains behind each text, all requests in one pass a token; blocks, mutates the lanes.
+    """Chains of first choices behind each text, all requests in one pass a token; blocks, mutates the lanes.
 
     A request leaves the batch when its chain is deep enough or too unlikely to go on.
     """
@@ -70,13 +95,15 @@ def draft_chains(
     branches = max(shape.branches for shape in shapes)
     while pieces:
         logits = runner.feed([lanes[i] for i in pieces], list(pieces.values()))[..., :vocabulary]
-        found = dict(zip(pieces, best(logits, branches), strict=True))
+        positions = [len(texts[i]) - 1 + len(chains[i]) for i in pieces]
+        candidates = best(logits, branches, [samplings[i] for i in pieces], positions)
+        found = dict(zip(pieces, candidates, strict=True))
         pieces = {}
-        for i, (candidates,) in found.items():
-            chains[i].append(candidates)
-            reached[i] *= candidates.chances[0]
+        for i, (chosen,) in found.items():
+            chains[i].append(chosen)
+            reached[i] *= chosen.chances[0]
             if len(chains[i]) < shapes[i].depth and reached[i] >= shapes[i].min_confidence:
-                pieces[i] = [candidates.tokens[0]]
+                pieces[i] = [chosen.tokens[0]]
     return chains
 
 

@@ -10,6 +10,7 @@ from service.errors import ConfigError
 from service.speculation.drafter import Drafter, DraftRequest
 from service.speculation.models.chain import Candidates, Shape, draft_chains, tree_of
 from service.speculation.models.runner import Runner
+from service.speculation.noise import Sampling
 from service.speculation.tree import DraftTree
 
 
@@ -38,17 +39,19 @@ class ModelDrafter(Drafter):
     """Drafts with a model; requests of one runner are drafted for in the same passes.
 
     `propose` and `propose_all` block for the model's passes: milliseconds to tens of them a draft token, and longer
-    for the first proposal, which reads the prompt. `vocabulary` is the number of token ids that may be proposed.
+    for the first proposal, which reads the prompt. `vocabulary` is the number of token ids that may be proposed;
+    with `sampling`, tokens are drawn with the target's own noise.
     """
 
     source = ""
 
-    def __init__(self, runner: Runner, vocabulary: int, shape: Shape) -> None:
+    def __init__(self, runner: Runner, vocabulary: int, shape: Shape, sampling: Sampling | None = None) -> None:
         self.runner = runner
         self.vocabulary = vocabulary
         self.shape = shape
         self.lane = runner.lane()
         self.text: list[int] = []
+        self.sampling = sampling
 
     def observe(self, tokens: Sequence[int]) -> None:
         """Append the tokens; the model reads them when it drafts next."""
@@ -78,7 +81,8 @@ class ModelDrafter(Drafter):
     def chains(cls, drafters: Sequence[Self], shapes: Sequence[Shape]) -> list[list[Candidates]]:
         """Chains of candidates behind the texts of drafters with the same runner; token by token, unless overridden."""
         lanes, texts = [drafter.lane for drafter in drafters], [drafter.text for drafter in drafters]
-        return draft_chains(drafters[0].runner, lanes, texts, shapes, drafters[0].vocabulary)
+        samplings = [drafter.sampling for drafter in drafters]
+        return draft_chains(drafters[0].runner, lanes, texts, shapes, samplings, drafters[0].vocabulary)
 
     def depth_for(self, budget: int) -> int:
         """Tokens of the longest chain that budget and the model's context allow; 0 or less for none."""
