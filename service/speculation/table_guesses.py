@@ -26,9 +26,9 @@ class TableGuesses:
     table: AdjacencyTable
     prior: Prior | None = None
     pair_trust: float = 0.62
-    prior_pair_trust: float = 0.5
-    single_trust: float = 0.42
-    prior_single_trust: float = 0.9
+    prior_pair_trust: float = 0.35
+    single_trust: float = 0.4
+    prior_single_trust: float = 0.4
     _decoded: dict[int, Entry | None] = field(default_factory=dict, repr=False)
 
     @classmethod

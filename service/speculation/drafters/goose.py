@@ -15,8 +15,8 @@ from service.speculation.drafter import Drafter, DraftRequest, VerifiedRows
 from service.speculation.table_guesses import TableGuesses
 from service.speculation.tree import DraftTree, TreeBuilder
 
-COPY_BIAS = 0.28
-TABLE_WEIGHT = 1.9
+COPY_BIAS = 0.5
+TABLE_WEIGHT = 3.2
 # Short matches are poor evidence where the table knows the context: exp(COPY_BIAS - TABLE_WEIGHT * what it knows)
 # multiplies the odds of a copy. Fitted by maximum likelihood to greedy answers of a small model.
 
