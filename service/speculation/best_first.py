@@ -21,12 +21,25 @@ def grow(
     *,
     floor: float = 0.0,
 ) -> None:
+    """As `grow_bounded`, with guesses that take no bound. Mutates the builder."""
+    grow_bounded(builder, root, lambda state, _least: guesses(state), step, floor=floor)
+
+
+def grow_bounded(
+    builder: TreeBuilder,
+    root: State,
+    guesses: Callable[[State, float], Sequence[Guess]],
+    step: Callable[[State, int], State],
+    *,
+    floor: float = 0.0,
+) -> None:
     """Add nodes to the tree, the likeliest first, until it is full or no chance above `floor` is left. Mutates it.
 
-    `guesses` lists next tokens of a state in falling order of chance, each token once; `step` is the state one token
+    `guesses` lists next tokens of a state in falling order of chance, each token once; it is told below which chance
+    a guess is of no use, and may leave such out. `step` is the state one token
     on. Both are asked only about nodes of the tree. A node that the tree has already is kept and grown from.
     """
-    found = guesses(root)
+    found = guesses(root, floor)
     # A node's guesses are taken one by one, so the heap holds one entry for each node: the next guess and its rank.
     heap = [(-found[0][0], 0, ROOT, root, 1.0, found, 0)] if found and found[0][0] > floor else []
     order = 0
@@ -41,7 +54,7 @@ def grow(
             order += 1
             heappush(heap, (-found[rank][0] * reached, order, parent, state, reached, found, rank))
         state = step(state, token)
-        found = guesses(state)
+        found = guesses(state, floor / -negative)
         if found and found[0][0] * -negative > floor:
             order += 1
             heappush(heap, (negative * found[0][0], order, node, state, -negative, found, 0))

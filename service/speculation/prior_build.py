@@ -31,9 +31,9 @@ class SelfTalk:
     """
 
     conversations: int = 384
-    batch: int = 128
+    batch: int = 192
     question: int = 40
-    answer: int = 128
+    answer: int = 72
     temperature: float = 1.0
     answer_temperature: float = 0.7
     best: int = 12
@@ -54,7 +54,8 @@ def build_prior(model: Path, talk: SelfTalk | None = None, counts: PriorCounts |
     if talk.threads is not None:
         torch.set_num_threads(talk.threads)
     tokenizer = AutoTokenizer.from_pretrained(model)
-    network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.bfloat16).eval()
+    # Fused attention of one query in bfloat16 takes longer than all the rest on a CPU.
+    network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.bfloat16, attn_implementation="eager").eval()
     speaker = _Speaker(network, talk, counts, torch.Generator().manual_seed(talk.seed))
     before, after = _frame(tokenizer)
     ends = {token for token in (tokenizer.eos_token_id, *after[:1]) if token is not None}

@@ -40,20 +40,26 @@ class TableGuesses:
         table = request.memory.get(request.tenant, "adjacency", AdjacencyTable)
         return cls(table, None if prior is None else load_prior(Path(prior)))
 
-    def after(self, before: int | None, token: int) -> Mapping[int, float]:
-        """Chances of the tokens behind `token`, which stands behind `before`, in no order. Does not mutate."""
+    def after(self, before: int | None, token: int, least: float = 0.0) -> Mapping[int, float]:
+        """Chances of the tokens behind `token`, which stands behind `before`, in no order. Does not mutate.
+
+        Chances far below `least` may be left out, which saves time.
+        """
         chances: dict[int, float] = {}
         rest = 1.0
+        negligible = least / 4
         for entry, trust in self._sources(before, token):
             if entry is None:
                 continue
             share = rest * trust
             rest -= share
             for guess, chance in zip(entry[0], entry[1], strict=True):
-                if guess in chances:
-                    chances[guess] += share * chance
-                else:
-                    chances[guess] = share * chance
+                part = share * chance
+                if part < negligible:
+                    break
+                chances[guess] = chances[guess] + part if guess in chances else part
+            if rest < negligible:
+                break
         return chances
 
     def _sources(self, before: int | None, token: int) -> tuple[tuple[Entry | None, float], ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from service.speculation.adjacency_table import AdjacencyTable
-from service.speculation.best_first import Guess, grow, ranked
+from service.speculation.best_first import Guess, grow_bounded, ranked
 from service.speculation.drafter import Drafter, DraftRequest, VerifiedRows
 from service.speculation.table_guesses import TableGuesses
 from service.speculation.tree import DraftTree, TreeBuilder
@@ -25,13 +25,13 @@ class Adjacency(Drafter):
     way to a tree by chances, with pairs as in Goose. What it learns stays with the tenant.
 
     Parameters: `prior`, the file of the model's own statistics (`service.speculation.prior_build`), None to start
-    from nothing; `floor`, the least chance of a draft token to be accepted, 0 to 1 (default 0.002).
+    from nothing; `floor`, the least chance of a draft token to be accepted, 0 to 1 (default 0.005).
     """
 
     learns_from = 8
 
     guesses: TableGuesses = field(default_factory=lambda: TableGuesses(AdjacencyTable()))
-    floor: float = 0.002
+    floor: float = 0.005
     _before: int | None = field(default=None, init=False, repr=False)
     _last: int | None = field(default=None, init=False, repr=False)
 
@@ -53,11 +53,13 @@ class Adjacency(Drafter):
         """The likeliest nodes of the tree of all that the table knows behind the last token."""
         builder = TreeBuilder(budget)
         if self._last is not None:
-            grow(builder, (self._before, self._last), self._after, lambda at, token: (at[1], token), floor=self.floor)
+            grow_bounded(
+                builder, (self._before, self._last), self._after, lambda at, token: (at[1], token), floor=self.floor
+            )
         return builder.build()
 
-    def _after(self, at: State) -> list[Guess]:
-        return ranked(self.guesses.after(*at), "adjacency")
+    def _after(self, at: State, least: float) -> list[Guess]:
+        return ranked(self.guesses.after(*at, least), "adjacency")
 
     def learn(self, rows: VerifiedRows) -> None:
         """Overwrite what the table knows behind the verified tokens."""

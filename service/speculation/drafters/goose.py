@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from service.speculation.adjacency_table import AdjacencyTable
 from service.speculation.automaton import ROOT_STATE, Cursor, SuffixAutomaton
-from service.speculation.best_first import Guess, grow
+from service.speculation.best_first import Guess, grow_bounded
 from service.speculation.copying import CopySource, next_tokens
 from service.speculation.drafter import Drafter, DraftRequest, VerifiedRows
 from service.speculation.table_guesses import TableGuesses
@@ -33,14 +33,14 @@ class Goose(Drafter):
     lost to best-first growth over both sources. What the table learns stays with the tenant, copies with the request.
 
     Parameters: `prior`, the file of the model's own statistics (`service.speculation.prior_build`), None to start
-    from nothing; `floor`, the least chance of a draft token to be accepted, 0 to 1 (default 0.002); `copy_odds` that
+    from nothing; `floor`, the least chance of a draft token to be accepted, 0 to 1 (default 0.005); `copy_odds` that
     a match of one token, seen once, goes on as it did.
     """
 
     learns_from = 8
 
     guesses: TableGuesses = field(default_factory=lambda: TableGuesses(AdjacencyTable()))
-    floor: float = 0.002
+    floor: float = 0.005
     copy_odds: float = 0.4
     _copies: CopySource = field(init=False, repr=False)
     _end: int = field(default=ROOT_STATE, init=False, repr=False)
@@ -68,16 +68,16 @@ class Goose(Drafter):
         builder = TreeBuilder(budget)
         if self._last is not None:
             root = self._copies.texts.at_end(self._end), self._before, self._last
-            grow(builder, root, self._after, self._step, floor=self.floor)
+            grow_bounded(builder, root, self._after, self._step, floor=self.floor)
         return builder.build()
 
     def _step(self, at: State, token: int) -> State:
         return self._copies.texts.step(at[0], token), at[2], token
 
-    def _after(self, at: State) -> list[Guess]:
+    def _after(self, at: State, least: float) -> list[Guess]:
         cursor, before, last = at
         copied = next_tokens([self._copies], [self._copies.texts.continued(cursor)])
-        known = self.guesses.after(before, last)
+        known = self.guesses.after(before, last, least)
         copies = sum(copied.values())
         odds = copies * exp(COPY_BIAS - TABLE_WEIGHT * sum(known.values()))
         share = odds / (1.0 - copies + odds)

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from service.speculation.adjacency_table import AdjacencyTable
-from service.speculation.best_first import Guess, grow, ranked
+from service.speculation.best_first import Guess, grow_bounded, ranked
 from service.speculation.drafter import Drafter, DraftRequest, VerifiedRows, drafter_registry
 from service.speculation.table_guesses import TableGuesses
 from service.speculation.tree import ROOT, DraftTree, TreeBuilder
+
+FLOOR = 0.001
+"""Nodes of the table that are accepted less often than this are not worth the time to find them."""
 
 
 @dataclass
@@ -83,12 +86,12 @@ class Graft(Drafter):
         kept = [node for node in order if chances[node] >= self.threshold]
         place = {ROOT: ROOT}
         _plant(builder, tree, kept, place)
-        grow(builder, (self._before, self._last), self._after, lambda at, token: (at[1], token))
+        grow_bounded(builder, (self._before, self._last), self._after, lambda at, token: (at[1], token), floor=FLOOR)
         _plant(builder, tree, order[len(kept) :], place)
         return builder.build()
 
-    def _after(self, at: tuple[int | None, int]) -> list[Guess]:
-        return ranked(self.guesses.after(*at), "graft")
+    def _after(self, at: tuple[int | None, int], least: float) -> list[Guess]:
+        return ranked(self.guesses.after(*at, least), "graft")
 
     def learn(self, rows: VerifiedRows) -> None:
         """Overwrite what the table knows behind the verified tokens; the inner drafter learns too."""
