@@ -16,9 +16,8 @@ from service.sglang_plugin.request_extras import (
     tools_of,
 )
 from service.speculation.controller import Plan, RequestView
-from service.speculation.drafter import Drafter, DraftRequest, Tokenizer, VerifiedRows
+from service.speculation.drafter import Drafter, DraftRequest, Sampling, Tokenizer, VerifiedRows
 from service.speculation.memory import DraftMemory
-from service.speculation.noise import Sampling
 from service.speculation.tree import DraftTree
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from service.speculation.noise import Sampling
+from service.speculation.drafter import Sampling
 
 if TYPE_CHECKING:
     from sglang.srt.managers.schedule_batch import Req

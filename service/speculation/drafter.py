@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Protocol, Self
 
 from service.registry import Registry
 from service.speculation.memory import DraftMemory
-from service.speculation.noise import Sampling
 from service.speculation.tree import DraftTree
 
 
@@ -21,6 +20,14 @@ class Tokenizer(Protocol):
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of the tokens, special tokens included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a sampled request draws: temperature (> 0), and the seed (62 bits) of its noise (`noise.gumbel`)."""
+
+    temperature: float
+    seed: int
 
 
 @dataclass(frozen=True)

@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import torch
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How a sampled request draws: temperature (> 0) and seed (62 bits)."""
-
-    temperature: float
-    seed: int
-
-    def noise(self, position: int, columns: int) -> torch.Tensor:
-        """Noise of the draw behind the token at `position` (the first token of the text has 0), float64 [columns]."""
-        return gumbel(self.seed, position, columns)
+import numpy as np
+import torch
 
 
 def gumbel(seed: int, position: int, columns: int) -> torch.Tensor:
@@ -28,9 +13,6 @@ def gumbel(seed: int, position: int, columns: int) -> torch.Tensor:
     would not do: one in 2^23 of them is zero, which would make its token win. A drafter that adds the same noise to
     its own log-probabilities draws the target's token wherever the two agree (Gumbel coupling).
     """
-    import numpy as np
-    import torch
-
     bits = np.random.Philox(key=np.array([seed, position], dtype=np.uint64))
     draws = np.random.Generator(bits).standard_exponential(columns)
     return torch.from_numpy(np.negative(np.log(draws, out=draws), out=draws))

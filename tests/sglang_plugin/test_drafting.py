@@ -11,8 +11,7 @@ import pytest
 from service.sglang_plugin.drafting import DraftBook
 from service.sglang_plugin.request_extras import has_penalties, mode_of, pass_tools, remaining_tokens, tools_of
 from service.speculation.controller import Plan
-from service.speculation.drafter import Drafter, DraftRequest, VerifiedRows
-from service.speculation.noise import Sampling
+from service.speculation.drafter import Drafter, DraftRequest, Sampling, VerifiedRows
 from service.speculation.tree import DraftTree
 
 

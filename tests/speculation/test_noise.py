@@ -8,8 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from service.speculation.drafter import Sampling  # noqa: E402
 from service.speculation.models.chain import best  # noqa: E402
-from service.speculation.noise import Sampling  # noqa: E402
+from service.speculation.noise import gumbel  # noqa: E402
 
 CHANCES = (0.5, 0.25, 0.15, 0.1)
 DRAWS = 20_000
@@ -36,7 +37,7 @@ def test_ordered_pairs_have_the_distribution_without_replacement() -> None:
 def test_a_model_of_the_targets_distribution_always_draws_the_targets_token() -> None:
     logits = torch.randn(50)
     for seed in range(200):
-        target = (logits / 0.7).log_softmax(-1) + Sampling(0.7, seed).noise(9, 50)
+        target = (logits / 0.7).log_softmax(-1) + gumbel(seed, 9, 50)
         assert drawn(logits, 3, seed, temperature=0.7, position=9)[0] == int(target.argmax())
 
 

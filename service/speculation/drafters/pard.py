@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from service.errors import ConfigError
-from service.speculation.drafter import DraftRequest
+from service.speculation.drafter import DraftRequest, Sampling
 from service.speculation.models.chain import Candidates, Shape, best
 from service.speculation.models.drafter import ModelDrafter, ModelOptions, target_of
 from service.speculation.models.folder import config_of, shared_vocabulary
 from service.speculation.models.runner import Runner, shared_runner
-from service.speculation.noise import Sampling
 
 
 @dataclass(frozen=True, kw_only=True)

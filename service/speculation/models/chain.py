@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
+from service.speculation.drafter import Sampling
 from service.speculation.models.kv_pool import Lane
 from service.speculation.models.runner import Runner
-from service.speculation.noise import Sampling
+from service.speculation.noise import gumbel
 from service.speculation.tree import ROOT, DraftTree, TreeBuilder
 
 WIDTHS = ((0.95, 0.3), (0.8, 0.5), (0.5, 0.8), (0.0, 1.0))
@@ -71,7 +72,7 @@ def _greedy(row: torch.Tensor, count: int) -> Candidates:
 
 def _drawn(row: torch.Tensor, count: int, sampling: Sampling, position: int) -> Candidates:
     logprobs = (row / sampling.temperature).log_softmax(-1)
-    tokens = (logprobs.double() + sampling.noise(position, len(row))).topk(count).indices
+    tokens = (logprobs.double() + gumbel(sampling.seed, position, len(row))).topk(count).indices
     chances = logprobs[tokens].exp().tolist()
     # The first one is drawn by both with the same noise: it holds where they agree, however unlikely the token.
     return Candidates(tokens.tolist(), [float(logprobs.max().exp()), *chances[1:]])

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from service.errors import ConfigError
-from service.speculation.drafter import Drafter, DraftRequest
+from service.speculation.drafter import Drafter, DraftRequest, Sampling
 from service.speculation.models.chain import Candidates, Shape, draft_chains, tree_of
 from service.speculation.models.runner import Runner
-from service.speculation.noise import Sampling
 from service.speculation.tree import DraftTree
 
 
