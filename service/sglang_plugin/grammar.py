@@ -9,10 +9,40 @@ from sglang.srt.speculative.spec_utils import GrammarTree, build_grammar_vocab_m
 
 from service.sglang_plugin.operators.tree import write_links
 from service.sglang_plugin.verify_input import RaggedVerifyInput
+from service.speculation.tree import ROOT, DraftTree
 
 if TYPE_CHECKING:
     from sglang.srt.constrained.base_grammar_backend import GrammarMask
     from sglang.srt.managers.schedule_batch import ScheduleBatch
+
+
+def obeying_grammar(batch: ScheduleBatch, verify: RaggedVerifyInput) -> tuple[RaggedVerifyInput, GrammarMask | None]:
+    """`verify` without the draft tokens that a grammar forbids, and the mask of its rows.
+
+    A forbidden token can never be accepted, so its row would be wasted. Other masks than bitmasks (of backends that
+    are not xgrammar) are used as they are. Mutates nothing.
+    """
+    mask = grammar_mask_of(batch, verify)
+    if mask is None or mask.vocab_mask.dtype != torch.int32:
+        return verify, mask
+    kept = [
+        allowed_nodes(tree, mask.vocab_mask[start : start + 1 + len(tree)]) if req.grammar else list(range(len(tree)))
+        for req, tree, start in zip(batch.reqs, verify.trees, verify.starts, strict=True)
+    ]
+    if all(len(nodes) == len(tree) for nodes, tree in zip(kept, verify.trees, strict=True)):
+        return verify, mask
+    pruned, rows = verify.pruned(kept)
+    return pruned, mask._replace(vocab_mask=mask.vocab_mask[rows])
+
+
+def allowed_nodes(tree: DraftTree, bits: torch.Tensor) -> list[int]:
+    """The nodes that the bitmask int32 [1 + nodes, vocab / 32] behind their parents allows, parents included."""
+    kept: list[int] = []
+    for node, (token, parent) in enumerate(zip(tree.tokens, tree.parents, strict=True)):
+        reachable = parent == ROOT or parent in kept
+        if reachable and int(bits[parent + 1, token // 32]) >> (token % 32) & 1:
+            kept.append(node)
+    return kept
 
 
 def grammar_mask_of(batch: ScheduleBatch, verify: RaggedVerifyInput) -> GrammarMask | None:

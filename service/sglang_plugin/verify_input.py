@@ -35,6 +35,18 @@ class RaggedVerifyInput(NgramVerifyInput):
             draft_token_num=width,
         )
 
+    def pruned(self, kept: Sequence[Sequence[int]]) -> tuple[RaggedVerifyInput, torch.Tensor]:
+        """The input with these nodes of each tree alone, and which of this one's rows they are, int64."""
+        roots = torch.tensor(self.starts)
+        trees = [tree.kept(nodes) for tree, nodes in zip(self.trees, kept, strict=True)]
+        lengths, last_tokens = self.positions[roots], self.draft_token[roots].tolist()
+        rows = [
+            row
+            for start, nodes in zip(self.starts, kept, strict=True)
+            for row in (start, *(start + 1 + n for n in nodes))
+        ]
+        return RaggedVerifyInput(trees, last_tokens, lengths, self.draft_token_num), torch.tensor(rows)
+
     @property
     def starts(self) -> list[int]:
         """First flat row of each request."""

@@ -20,7 +20,7 @@ from sglang.srt.speculative.base_spec_worker import BaseSpecWorker
 from sglang.srt.speculative.ngram_info import NgramVerifyInput
 
 from service.sglang_plugin.acceptance import Acceptance, Found
-from service.sglang_plugin.grammar import grammar_mask_of
+from service.sglang_plugin.grammar import obeying_grammar
 from service.sglang_plugin.spec_config import read_config
 from service.sglang_plugin.speculator import Speculator
 from service.sglang_plugin.teaching import teach
@@ -86,10 +86,11 @@ class SpecserveWorker(BaseSpecWorker):
     def _decode(self, batch: ScheduleBatch, on_publish: Callable[[torch.Tensor], None] | None) -> GenerationBatchResult:
         self._refuse_unknown(batch.reqs)
         prepared = self.speculator.prepare(batch.reqs)
-        trees = [draft.tree for draft in prepared.drafts]
-        last_tokens = [_last_token(req) for req in batch.reqs]
+        trees, last_tokens = [draft.tree for draft in prepared.drafts], [_last_token(req) for req in batch.reqs]
         context = int(batch.seq_lens.sum())
-        verify = RaggedVerifyInput(trees, last_tokens, batch.seq_lens, self.width)
+        verify, mask = obeying_grammar(batch, RaggedVerifyInput(trees, last_tokens, batch.seq_lens, self.width))
+        for draft, tree in zip(prepared.drafts, verify.trees, strict=True):
+            draft.tree = tree
         batch.spec_info = verify
         batch.forward_mode = ForwardMode.TARGET_VERIFY
         batch.input_ids = verify.draft_token
@@ -97,7 +98,7 @@ class SpecserveWorker(BaseSpecWorker):
         begin = time.perf_counter()
         result = self._target_worker.forward_batch_generation(batch, is_verify=True)
         logits = result.logits_output.next_token_logits
-        adjust_logits(logits, batch.sampling_info, verify.rows, grammar_mask_of(batch, verify))
+        adjust_logits(logits, batch.sampling_info, verify.rows, mask)
         found = self.acceptance.found(batch.reqs, verify, logits, batch.sampling_info)
         tokens, accept_lens = self._commit(batch, verify, found, result.logits_output)
         verify_s = time.perf_counter() - begin
@@ -105,7 +106,7 @@ class SpecserveWorker(BaseSpecWorker):
         self.speculator.finish(batch.reqs, prepared, found, context=context, verify_s=verify_s)
         teach(self.speculator.book, batch.reqs, verify, logits, found)
         result = self._result(result, tokens.flatten(), tokens, accept_lens, batch.seq_lens + accept_lens, on_publish)
-        result.cap_lens = torch.tensor([len(tree) for tree in trees], dtype=torch.int32)
+        result.cap_lens = torch.tensor([len(tree) for tree in verify.trees], dtype=torch.int32)
         result.specserve_steps = [
             StepTrace.of(draft.tree, path, draft.plan.drafter, draft.seconds, verify_s)
             for draft, (path, _) in zip(prepared.drafts, found, strict=True)
