@@ -44,7 +44,7 @@ class SelfTalk:
 def build_prior(model: Path, talk: SelfTalk | None = None, counts: PriorCounts | None = None) -> Prior:
     """Sample from the model in `model` (a folder that transformers can load) and count what it found probable.
 
-    Blocks for a minute or more and loads the weights once in bfloat16. Raises what transformers raises for a folder
+    Blocks for minutes on a CPU and loads the weights once in bfloat16. Raises what transformers raises for a folder
     that it cannot load.
     """
     import torch
@@ -54,7 +54,7 @@ def build_prior(model: Path, talk: SelfTalk | None = None, counts: PriorCounts |
     if talk.threads is not None:
         torch.set_num_threads(talk.threads)
     tokenizer = AutoTokenizer.from_pretrained(model)
-    # Fused attention of one query in bfloat16 takes longer than all the rest on a CPU.
+    # Fused attention of one query in bfloat16 took half of a decode step on a CPU.
     network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.bfloat16, attn_implementation="eager").eval()
     speaker = _Speaker(network, talk, counts, torch.Generator().manual_seed(talk.seed))
     before, after = _frame(tokenizer)
