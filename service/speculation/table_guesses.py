@@ -8,7 +8,7 @@ from pathlib import Path
 
 from service.speculation.adjacency_table import NEGLIGIBLE, AdjacencyTable
 from service.speculation.drafter import DraftRequest
-from service.speculation.prior import Entry, Prior, context_key, load_prior
+from service.speculation.prior import PRIOR_NAME, Entry, Prior, context_key, load_prior
 
 
 @dataclass
@@ -35,10 +35,14 @@ class TableGuesses:
     def for_request(cls, request: DraftRequest, prior: str | None) -> TableGuesses:
         """The tenant's table, shared by all drafters that learn one, and the prior in the file `prior`.
 
-        Raises OSError when the file cannot be read and ValueError when it holds no prior.
+        `prior` None takes the one in the model's folder, if there is one; "none" takes none. Raises OSError when the
+        file cannot be read and ValueError when it holds no prior.
         """
         table = request.memory.get(request.tenant, "adjacency", AdjacencyTable)
-        return cls(table, None if prior is None else load_prior(Path(prior)))
+        path = None if prior is None or prior == "none" else Path(prior)
+        if prior is None and request.model is not None and (Path(request.model) / PRIOR_NAME).is_file():
+            path = Path(request.model) / PRIOR_NAME
+        return cls(table, None if path is None else load_prior(path))
 
     def after(self, before: int | None, token: int, least: float = 0.0) -> Mapping[int, float]:
         """Chances of the tokens behind `token`, which stands behind `before`, in no order. Does not mutate.

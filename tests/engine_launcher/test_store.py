@@ -13,7 +13,10 @@ pytest.importorskip("gguf")
 from service.engine import manifest, store
 from service.engine.store import ModelStore, Packaged
 from service.errors import ConfigError
+from service.speculation.prior import PRIOR_NAME, load_prior
 from tests.engine_launcher import tiny_gguf
+
+SHIPPED = store.PACKAGED
 
 
 class Bar:
@@ -54,6 +57,19 @@ def test_a_model_is_made_once(models: ModelStore, bar: Bar) -> None:
     assert bar.starts == 1
     assert models.damaged_files("tiny") == ()
     assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [folder.name]
+
+
+def test_a_models_prior_lies_beside_its_weights(models: ModelStore, bar: Bar, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not (Path(models.prepare("tiny", bar)) / store.PRIOR_NAME).exists()
+    shipped = Packaged("llm-tiny", "1.0", "tiny.gguf", prior=SHIPPED["smollm2-135m-instruct"].prior)
+    monkeypatch.setattr(store, "PACKAGED", {"other": shipped})
+    found = load_prior(Path(models.prepare("other", bar)) / store.PRIOR_NAME)
+    assert len(found) > 10_000 and int(found.ids.max()) < 49_152
+    assert models.damaged_files("other") == ()
+
+
+def test_drafters_and_store_agree_on_the_priors_name() -> None:
+    assert store.PRIOR_NAME == PRIOR_NAME
 
 
 @pytest.mark.parametrize("damage", ["truncated", "missing", "manifest"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from service.speculation.adjacency_table import AdjacencyTable
 from service.speculation.drafter import DraftRequest
 from service.speculation.drafters.adjacency import Adjacency
-from service.speculation.prior import Prior, PriorCounts, context_key, load_prior, save_prior
+from service.speculation.prior import PRIOR_NAME, Prior, PriorCounts, context_key, load_prior, save_prior
 from service.speculation.prior_build import SelfTalk, build_prior
 from service.speculation.table_guesses import TableGuesses
 
@@ -89,6 +89,18 @@ def test_a_prior_speaks_where_nothing_was_learnt() -> None:
     drafter = Adjacency(guesses)
     drafter.observe([7, 1])
     assert set(drafter.propose(3).tokens) == {2, 3}
+
+
+def test_the_prior_beside_the_weights_is_found(tmp_path: Path) -> None:
+    prior = counted([(7, 1, (2, 3))], width=2)
+    save_prior(prior, tmp_path / PRIOR_NAME)
+    request = DraftRequest(model=str(tmp_path))
+    found = TableGuesses.for_request(request, None).prior
+    assert found is not None and found.keys.tolist() == prior.keys.tolist()
+    assert TableGuesses.for_request(request, "none").prior is None
+    assert TableGuesses.for_request(DraftRequest(model=str(tmp_path / "other")), None).prior is None
+    with pytest.raises(OSError, match="missing"):
+        TableGuesses.for_request(request, str(tmp_path / "missing"))
 
 
 @pytest.mark.parametrize("template", [None, "{% for m in messages %}a {{ m.content }} b{% endfor %} c"])

@@ -24,8 +24,9 @@ class Adjacency(Drafter):
     until it learnt something or has a prior. Source: token recycling (arXiv:2408.08696), whose fixed template gave
     way to a tree by chances, with pairs as in Goose. What it learns stays with the tenant.
 
-    Parameters: `prior`, the file of the model's own statistics (`service.speculation.prior_build`), None to start
-    from nothing; `floor`, the least chance of a draft token to be accepted, 0 to 1 (default 0.005).
+    Parameters: `prior`, the file of the model's own statistics (`service.speculation.prior_build`; default the one in
+    the model's folder, if there is one; "none" starts from nothing); `floor`, the least chance of a draft token to be
+    accepted, 0 to 1 (default 0.005).
     """
 
     learns_from = 8

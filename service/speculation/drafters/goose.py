@@ -32,9 +32,9 @@ class Goose(Drafter):
     no match a bushy tree. Source: Goose (methods note 4.7); its fixed split of the budget between spine and branches
     lost to best-first growth over both sources. What the table learns stays with the tenant, copies with the request.
 
-    Parameters: `prior`, the file of the model's own statistics (`service.speculation.prior_build`), None to start
-    from nothing; `floor`, the least chance of a draft token to be accepted, 0 to 1 (default 0.005); `copy_odds` that
-    a match of one token, seen once, goes on as it did.
+    Parameters: `prior`, the file of the model's own statistics (`service.speculation.prior_build`; default the one in
+    the model's folder, if there is one; "none" starts from nothing); `floor`, the least chance of a draft token to be
+    accepted, 0 to 1 (default 0.005); `copy_odds` that a match of one token, seen once, goes on as it did.
     """
 
     learns_from = 8

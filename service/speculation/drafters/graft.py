@@ -52,7 +52,9 @@ class Graft(Drafter):
         prior: str | None = None,
         **options: Any,
     ) -> Self:
-        """A graft on the drafter named `inner`, built with `inner_options`, over the tenant's table.
+        """A graft on the drafter named `inner`, built with `inner_options`, over the tenant's table and the `prior`.
+
+        `prior` is as in `goose`.
 
         Raises UnknownNameError for an unknown inner drafter, what that one raises, and OSError or ValueError for a
         prior that cannot be used.
