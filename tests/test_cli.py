@@ -68,7 +68,7 @@ def test_check_as_json(bad_config: str) -> None:
     good = json.loads(run("check", "--json").stdout)
     assert good["ok"] is True
     assert good["pools"][0]["command"]["argv"][1:3] == ["-m", "sglang.launch_server"]
-    assert '"drafters": ["prompt_lookup"]' in good["pools"][0]["command"]["env"]["SPECSERVE_SPECULATION"]
+    assert '"drafters": ["goose"]' in good["pools"][0]["command"]["env"]["SPECSERVE_SPECULATION"]
     bad = json.loads(run("check", bad_config, "--json").stdout)
     assert bad["ok"] is False
     assert bad["pools"][0]["command"] is None

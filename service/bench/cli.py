@@ -35,7 +35,7 @@ MODEL_FREE = (
     "toolspec",
 )
 """The drafters that need no draft model: what is compared by default."""
-DEFAULT_DRAFTERS = ("suffix",)
+DEFAULT_DRAFTERS = ("goose",)
 DEFAULT_CONTROLLERS = ("fixed", "roofline,dcut,fixed")
 CONTROLLER_LISTS = ("ucb", "exp3", "hedge", "roofline,dcut,hedge")
 

@@ -68,7 +68,7 @@ class LosslessRun:
         """Start an engine for each speculation setting, one after the other; equal neighbours share one."""
         for speculation, group in groupby(variants, key=lambda variant: variant.speculation):
             todo = [variant for variant in group if not self._compare_stored(variant)]
-            sampled = speculation.algorithm == "specserve" and self.sampled_prompts > 0
+            sampled = speculation.algorithm == "specserve" and self.sampled_prompts > 0 and self.seeded is None
             if not todo and not sampled:
                 continue
             self.say(f"starting an engine: {speculation.algorithm}")

@@ -28,7 +28,9 @@ class StepCost:
 
 def width_profile(base: Profile) -> Profile:
     """`base` with the always-wrong drafter that goes through the widths."""
-    speculation = Speculation(algorithm="specserve", drafter="bench_widths", draft_tokens=max(VERIFIED))
+    speculation = Speculation(
+        algorithm="specserve", drafter="bench_widths", controllers=("fixed",), draft_tokens=max(VERIFIED)
+    )
     return base.model_copy(update={"speculation": speculation})
 
 

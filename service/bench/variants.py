@@ -29,12 +29,13 @@ def lossless_variants(target: str, truncated: str) -> tuple[Variant, ...]:
 
     Variants with equal speculation share one engine, whose caches are emptied in between.
     """
-    ours = Speculation(algorithm="specserve", drafter="prompt_lookup")
+    ours = Speculation(algorithm="specserve", drafter="prompt_lookup", controllers=("fixed",))
     return (
         Variant(PLAIN, Speculation(algorithm="none")),
         Variant("specserve batch 1", ours),
         Variant("specserve batch 4", ours, concurrency=4),
         Variant("specserve batch 4, mixed on and off", ours, concurrency=4, modes=("on", "off")),
+        Variant("default drafter and controllers, batch 4", Speculation(), concurrency=4),
         Variant("ngram batch 4", Speculation(algorithm="ngram"), concurrency=4),
         Variant("standalone batch 4, cut draft, topk 1", _standalone(truncated, topk=1, nodes=4), concurrency=4),
         Variant("standalone batch 4, cut draft, topk 2", _standalone(truncated, topk=2, nodes=6), concurrency=4),

@@ -40,7 +40,7 @@ class Speculation(Section):
     """How drafts are made and how many are verified in one step."""
 
     algorithm: Algorithm = Field("specserve", description="specserve: our own, controlled per request")
-    drafter: str = Field("prompt_lookup", description="registered drafter; algorithm `specserve` only")
+    drafter: str = Field("goose", description="registered drafter; algorithm `specserve` only")
     drafters: tuple[str, ...] = Field(
         (), description="drafters that controllers choose from, in place of `drafter`; `specserve` only"
     )
@@ -48,7 +48,9 @@ class Speculation(Section):
         {}, description="settings of drafters by their names; `specserve` only"
     )
     controllers: tuple[str, ...] = Field(
-        ("fixed",), min_length=1, description="registered controllers, the outermost first; `specserve` only"
+        ("roofline", "dcut", "fixed"),
+        min_length=1,
+        description="registered controllers, the outermost first; `specserve` only",
     )
     sharing: Literal["request", "pool"] = Field(
         "request",

@@ -38,7 +38,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineHost]:
 @pytest.fixture
 def specserve(host: EngineHost) -> Engine:
     """Algorithm SPECSERVE with prompt lookup: the default profile."""
-    return host.use("specserve", profile(algorithm="specserve", drafter="prompt_lookup"))
+    return host.use("specserve", profile(algorithm="specserve", drafter="prompt_lookup", controllers=("fixed",)))
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def standalone(plain_ids: list[list[int]], host: EngineHost) -> Engine:
 @pytest.fixture(scope="session")
 def plain_ids(host: EngineHost) -> list[list[int]]:
     """Greedy answers to `VARIED` without any drafts, 64 tokens each, four at a time."""
-    engine = host.use("specserve", profile(algorithm="specserve", drafter="prompt_lookup"))
+    engine = host.use("specserve", profile(algorithm="specserve", drafter="prompt_lookup", controllers=("fixed",)))
     answers = []
     for start in range(0, len(VARIED), 4):
         answers += engine.chats(VARIED[start : start + 4], ["off"], max_tokens=64)

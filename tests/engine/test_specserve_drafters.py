@@ -49,7 +49,9 @@ KINDS: dict[str, dict[str, Any]] = {
 def drafters(host: EngineHost) -> Engine:
     """One engine with all drafters; the draft model is the target itself."""
     options = {"draft_model": {"model": str(host.target), "depth": 4}}
-    return host.use("drafters", profile(algorithm="specserve", drafters=ALL, drafter_options=options))
+    return host.use(
+        "drafters", profile(algorithm="specserve", drafters=ALL, controllers=("fixed",), drafter_options=options)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.doubles.fake_sglang import FakeSGLang
 from tests.doubles.stack import MODEL, Stack, running_stack
 from tests.doubles.wait import wait_until
 
-DRAFT = {"model": MODEL, "pool": "default", "algorithm": "specserve", "draft": "prompt_lookup"}
+DRAFT = {"model": MODEL, "pool": "default", "algorithm": "specserve", "draft": "goose"}
 
 
 def open_request(stack: Stack, path: str = "/v1/chat/completions", **extra: Any) -> socket.socket:

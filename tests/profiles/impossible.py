@@ -51,7 +51,7 @@ IMPOSSIBLE: dict[str, tuple[Profile, str, str]] = {
     "unknown_drafter": (
         profile(speculation={"drafter": "oracle"}),
         "speculation.drafter",
-        "none, prompt_lookup, suffix",
+        "goose, none, prompt_lookup, suffix",
     ),
     "cpu_tp": (profile(runtime={"tp": 2}), "runtime.tp", "set tp 1"),
     "gpu_threads": (profile(speculation=PLAIN, runtime={**GPU, "threads": 2}), "runtime.threads", "remove it"),

@@ -61,7 +61,7 @@ def test_our_settings_reach_the_engine_as_one_variable() -> None:
         "accept_options": {},
     }
     usual = json.loads(dict(command(Profile()).env)["SPECSERVE_SPECULATION"])
-    assert usual["drafters"] == ["prompt_lookup"] and usual["controllers"] == ["fixed"]
+    assert usual["drafters"] == ["goose"] and usual["controllers"] == ["roofline", "dcut", "fixed"]
     assert (usual["options"], usual["sharing"], usual["accept"]) == ({}, "request", "strict")
     assert drafter_names(POSSIBLE["plain"].speculation) == ()
 

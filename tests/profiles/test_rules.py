@@ -12,8 +12,8 @@ GPU = {"device": "cuda"}
 PLAIN = {"algorithm": "none"}
 SMOLLM2 = ModelShape(layers=30, kv_heads=3, head_dim=64, context_length=8192)
 FACTS = Facts(
-    drafters=("none", "prompt_lookup", "suffix"),
-    controllers=("fixed", "roofline", "ucb"),
+    drafters=("goose", "none", "prompt_lookup", "suffix"),
+    controllers=("dcut", "fixed", "roofline", "ucb"),
     accept_rules=("strict", "asd"),
     memory_bytes=8 * 2**30,
     target=SMOLLM2,

@@ -23,7 +23,7 @@ def ngram_corpus_is_shared(case: Case) -> Iterator[Finding]:
         yield warning(
             _FIELD,
             "SGLang's ngram corpus is shared by all requests: speed reveals what other clients wrote, and "
-            "repeated benchmarks get faster; where clients must not meet, use specserve with prompt_lookup",
+            "repeated benchmarks get faster; where clients must not meet, use specserve",
         )
 
 
