@@ -70,7 +70,7 @@ def test_an_adapter_is_prepared_like_a_draft_model(store: ModelStore) -> None:
 
 
 def test_inspection_shows_remote_pools_as_they_must_be_started(config: Config, store: ModelStore) -> None:
-    report = inspect(config, store, Facts(drafters=("prompt_lookup",)))
+    report = inspect(config, store, Facts(drafters=("goose",)))
     local, far, _ = report.pools
     assert local.command is not None and far.command is not None
     assert "127.0.0.1" in local.command.argv
@@ -81,7 +81,7 @@ def test_inspection_shows_remote_pools_as_they_must_be_started(config: Config, s
 
 def test_inspection_of_an_impossible_pool_has_no_command(store: ModelStore) -> None:
     pools = [{"profile": {"target": {"model": "/no/such"}, "speculation": {"drafter": "oracle"}}}]
-    report = inspect(Config.model_validate({"models": [{"pools": pools}]}), store, Facts(drafters=("prompt_lookup",)))
+    report = inspect(Config.model_validate({"models": [{"pools": pools}]}), store, Facts(drafters=("goose",)))
     assert report.has_errors
     assert report.pools[0].command is None
     assert [finding.field for finding in report.pools[0].findings] == ["target.model", "speculation.drafter"]
