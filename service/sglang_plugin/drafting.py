@@ -140,6 +140,7 @@ class DraftBook:
             about = self._about(tools_of(req.sampling_params.custom_params), sampling_of(req))
             entry = entries[name] = _Entry(self._classes[name].for_request(about, **self._options.get(name, {})))
             entry.drafter.observe(req.origin_input_ids_unpadded)
+            entry.drafter.answer_begins()
         entry.drafter.observe(req.output_ids[entry.seen :])
         entry.seen = len(req.output_ids)
         return entry.drafter

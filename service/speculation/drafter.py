@@ -90,6 +90,9 @@ class Drafter(ABC):
     def observe(self, tokens: Sequence[int]) -> None:
         """Append committed tokens, the prompt first; called before each `propose`. Mutates the drafter."""
 
+    def answer_begins(self) -> None:  # noqa: B027  (most drafters treat prompt and answer alike)
+        """What was observed so far is the prompt, what comes next is the answer. Mutates the drafter."""
+
     @abstractmethod
     def propose(self, budget: int) -> DraftTree:
         """At most `budget` draft tokens (>= 1) behind the committed text; an empty tree proposes nothing."""

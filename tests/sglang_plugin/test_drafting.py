@@ -35,6 +35,9 @@ class Recorder(Drafter):
     def observe(self, tokens: Sequence[int]) -> None:
         self.seen.extend(tokens)
 
+    def answer_begins(self) -> None:
+        self.prompt = list(self.seen)
+
     def propose(self, budget: int) -> DraftTree:
         return DraftTree.chain(self.seen[-1:] * budget)
 
@@ -96,6 +99,7 @@ def test_the_prompt_first_then_each_token_once() -> None:
     book.propose([req])
     book.propose([req])
     assert [drafter.seen for drafter in book.made] == [[1, 2, 3, 4, 5]]
+    assert book.made[0].prompt == [1, 2]
 
 
 @pytest.mark.parametrize(

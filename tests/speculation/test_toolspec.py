@@ -45,6 +45,18 @@ def test_a_call_takes_few_steps_in_every_format(form: str) -> None:
     assert found.steps <= 9
 
 
+def test_an_answer_that_began_before_the_first_proposal_is_no_prompt() -> None:
+    """An engine's first token comes from the prefill, before anything is proposed."""
+    pieces = Pieces()
+    drafter = ToolSpec.for_request(DraftRequest(tools=TOOLS, tokenizer=pieces))
+    drafter.observe(pieces.encode("Go.\n"))
+    drafter.answer_begins()
+    drafter.observe(pieces.encode('<tool_call>\n{"name": "get_w'))
+    tree = drafter.propose(8)
+    assert set(tree.sources or ()) <= {"scaffold", "choice"}
+    assert pieces.decode(tree.tokens).startswith("eather")
+
+
 def test_json_arrays_as_sglang_forces_them() -> None:
     assert run(array(CALL, ROUTE)).steps <= 17
     assert run(array(CALL)).drafted >= 8

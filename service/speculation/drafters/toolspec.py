@@ -59,7 +59,7 @@ class ToolSpec(Drafter):
         return drafter
 
     def observe(self, tokens: Sequence[int]) -> None:
-        """Take committed tokens; what comes before the first proposal is the prompt."""
+        """Take committed tokens; what comes before `answer_begins`, or else the first proposal, is the prompt."""
         self._inner.observe(tokens)
         if self._calls is None:
             return
@@ -68,11 +68,15 @@ class ToolSpec(Drafter):
         else:
             self._prompt.extend(tokens)
 
+    def answer_begins(self) -> None:
+        """The prompt is complete: whatever call stands in it is none of the answer's."""
+        if self._calls is not None and self._prompt is not None:
+            self._calls.start(self._prompt)
+            self._prompt = None
+
     def propose(self, budget: int) -> DraftTree:
         """Scaffold where the schema knows what comes, the fallback's draft elsewhere."""
         if self._calls is None:
             return self._inner.propose(budget)
-        if self._prompt is not None:
-            self._calls.start(self._prompt)
-            self._prompt = None
+        self.answer_begins()
         return self._calls.propose(budget, self._inner.propose)
