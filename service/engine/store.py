@@ -14,7 +14,7 @@ from service.engine.files import appearing, locked
 from service.errors import ConfigError
 
 # Bump when the converter writes different files, so that older caches are not used.
-_CONVERTER = 2
+_CONVERTER = 3
 
 # Called with a description and a size in bytes; the context gives a function that takes bytes done.
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -44,7 +44,7 @@ PACKAGED = {
         prior="smollm2-135m-instruct.safetensors",
     ),
 }
-PRIOR_NAME = "specserve-prior.safetensors"
+PRIOR_NAME = "specserve.prior"
 """What drafters look for in a model's folder (`service.speculation.prior.PRIOR_NAME`)."""
 
 

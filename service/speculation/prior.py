@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 FORMAT = "specserve-prior-1"
-PRIOR_NAME = "specserve-prior.safetensors"
-"""Name of the prior in the folder of the model that it belongs to."""
+PRIOR_NAME = "specserve.prior"
+"""Name of the prior in its model's folder; engines take every file there that ends in `safetensors` for weights."""
 _TYPES = {"U16": np.uint16, "U32": np.uint32, "U64": np.uint64, "F16": np.float16}
 
 Entry = tuple[list[int], list[float]]
