@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from service.bench.acceptance import NGRAM, PLAIN, Field, acceptance_rows, measure_acceptance
-from service.bench.models import base_profile, prepared
 from service.bench.plots import plot_lines
 from service.bench.prompts import Prompt
 from service.bench.report import plot_bars, plots_missing, print_table, write_summary
-from service.bench.servers import Workshop
-from service.engine.store import ModelStore
-from service.profiles.config import load_config
+from service.bench.workshop import open_workshop
 
 COLUMNS = (
     "category",
@@ -41,11 +38,7 @@ class Options:
 
 async def run(options: Options, *, pool: str | None, config_file: Path | None) -> None:
     """Measure and report."""
-    config = load_config(config_file)
-    base = base_profile(config, pool)
-    store = ModelStore(config.cache_dir)
-    prepared(store, base.target.model, options.say)
-    workshop = Workshop(store, config.engine, options.out / "logs")
+    workshop, base = open_workshop(config_file, pool, options.out, options.say)
     categories = await measure_acceptance(workshop, base, options.field, options.prompts, options.tokens, options.say)
     rows = acceptance_rows(categories)
     summary = {"tokens": options.tokens, "draft_tokens": options.field.draft_tokens, "rows": rows}

@@ -99,13 +99,14 @@ def acceptance(
     ] = None,
     draft_tokens: Annotated[int, typer.Option(min=2, max=64, help="rows of a request's verify step")] = 12,
     ngram: Annotated[bool, typer.Option(help="also SGLang's NGRAM at the same rows")] = True,
+    skip: Annotated[int, typer.Option(min=0, help="prompts, of all categories in turn, that are left out first")] = 0,
 ) -> None:
     """Acceptance and speed of drafters and controllers, by prompt category; own engines, batch 1, cold."""
     from service.bench import acceptance_cli
     from service.bench.acceptance import Field
     from service.bench.prompts import of_each_category
 
-    chosen = of_each_category(load_prompts(prompts, categories=tuple(category or ())), limit)
+    chosen = of_each_category(load_prompts(prompts, categories=tuple(category or ()))[skip:], limit)
     lists = tuple(tuple(part.strip() for part in names.split(",")) for names in controllers or ())
     field = Field(tuple(drafter or MODEL_FREE), lists, draft_tokens, {}, ngram)
     options = acceptance_cli.Options(chosen, tokens, out, field, _say)

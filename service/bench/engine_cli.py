@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from service.bench.engine import AIMS, NGRAM, OURS, PLAIN, QUICK, Effort, measure_own_engines, measure_service
-from service.bench.models import base_profile, prepared
 from service.bench.prompts import Prompt, load_prompts, of_each_category
 from service.bench.report import plot_bars, plots_missing, print_table, write_summary
-from service.bench.servers import Workshop
-from service.engine.store import ModelStore
-from service.profiles.config import load_config
+from service.bench.workshop import open_workshop
 
 MEASURED = ("qa", "translation", "summarization", "math_reasoning", "rag", "code_completion", "writing")
 QUICK_MEASURED = ("rag", "code_completion")
@@ -41,11 +38,7 @@ async def run(options: Options, *, url: str | None, pool: str | None, config_fil
     if url is not None:
         result = await measure_service(url, prompts, effort, options.say)
     else:
-        config = load_config(config_file)
-        base = base_profile(config, pool)
-        store = ModelStore(config.cache_dir)
-        prepared(store, base.target.model, options.say)
-        workshop = Workshop(store, config.engine, options.out / "logs")
+        workshop, base = open_workshop(config_file, pool, options.out, options.say)
         result = await measure_own_engines(workshop, base, prompts, effort, options.say)
     summary = result.summary()
     options.say(f"written: {write_summary(options.out, summary)}")

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.bench.inflation import measure_inflation
-from service.bench.models import base_profile, prepared
 from service.bench.prompts import Prompt
 from service.bench.report import print_table, write_summary
-from service.bench.servers import Workshop
-from service.engine.store import ModelStore
+from service.bench.workshop import open_workshop
 from service.errors import ConfigError
-from service.profiles.config import load_config
 from service.profiles.schema import Speculation
 
 
@@ -30,15 +27,11 @@ class Options:
 
 async def run(options: Options, *, pool: str | None, config_file: Path | None) -> bool:
     """Measure and report; whether the rule passed the gate. Raises ConfigError when it is strict."""
-    config = load_config(config_file)
-    base = base_profile(config, pool)
+    workshop, base = open_workshop(config_file, pool, options.out, options.say)
     fields = base.speculation.model_dump() | ({} if options.accept is None else {"accept": options.accept})
     lossy = Speculation.model_validate(fields)
     if lossy.accept == "strict":
         raise ConfigError(["speculation.accept is strict, which changes nothing: name another rule with --accept"])
-    store = ModelStore(config.cache_dir)
-    prepared(store, base.target.model, options.say)
-    workshop = Workshop(store, config.engine, options.out / "logs")
     found = await measure_inflation(workshop, base, lossy, options.prompts, options.tokens, options.say)
     summary = {"accept": lossy.accept, "accept_options": lossy.accept_options, **found}
     options.say(f"written: {write_summary(options.out, summary)}")

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.bench.load import FLOOR, PLAIN, load_rows, measure_load
-from service.bench.models import base_profile, prepared
 from service.bench.plots import plot_lines
 from service.bench.prompts import Prompt
 from service.bench.report import plots_missing, print_table, write_summary
-from service.bench.servers import Workshop
-from service.engine.store import ModelStore
-from service.profiles.config import load_config
+from service.bench.workshop import open_workshop
 from service.profiles.schema import Speculation
 
 COLUMNS = ("concurrency", "contestant", "tokens_per_second", "speedup", "early_speedup", "proposed", "accepted")
@@ -35,14 +32,10 @@ class Options:
 
 async def run(options: Options, *, pool: str | None, config_file: Path | None) -> bool:
     """Measure and report; whether the controllers kept every phase at the floor or above."""
-    config = load_config(config_file)
-    base = base_profile(config, pool)
-    store = ModelStore(config.cache_dir)
-    prepared(store, base.target.model, options.say)
+    workshop, base = open_workshop(config_file, pool, options.out, options.say)
     contestants = {PLAIN: Speculation(algorithm="none")}
     for names in options.controllers:
         contestants["+".join(names)] = Speculation(drafters=options.drafters, controllers=names)
-    workshop = Workshop(store, config.engine, options.out / "logs")
     phases = await measure_load(
         workshop, base, contestants, options.prompts, options.steps, options.tokens, options.rounds, options.say
     )

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.bench.matrix import Cell, MatrixRun, matrix_summary
-from service.bench.models import base_profile, prepared
 from service.bench.prompts import Prompt
 from service.bench.report import print_table, write_summary
-from service.bench.servers import Workshop
-from service.engine.store import ModelStore
-from service.profiles.config import load_config
+from service.bench.workshop import open_workshop
 
 COLUMNS = ("drafter or controllers", "cells", "answers", "identical", "excused", "failed cells", "proposed", "accepted")
 
@@ -31,11 +28,7 @@ class Options:
 
 async def run(options: Options, *, pool: str | None, config_file: Path | None) -> bool:
     """Run and report; whether all is lossless."""
-    config = load_config(config_file)
-    base = base_profile(config, pool)
-    store = ModelStore(config.cache_dir)
-    prepared(store, base.target.model, options.say)
-    workshop = Workshop(store, config.engine, options.out / "logs")
+    workshop, base = open_workshop(config_file, pool, options.out, options.say)
     suite = MatrixRun(options.prompts, options.tokens, options.say)
     cells = await suite.run(workshop, base, options.drafters, options.controllers, {})
     summary = matrix_summary(cells)

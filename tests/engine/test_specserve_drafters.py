@@ -6,20 +6,11 @@ from typing import Any
 
 import pytest
 
+from service.bench.cli import MODEL_FREE
 from tests.engine.conftest import profile
 from tests.engine.host import Engine, EngineHost, chat_body, details, ids
 from tests.engine.texts import CODE, REPEAT, STORY, VARIED
 
-MODEL_FREE = (
-    "prompt_lookup",
-    "suffix",
-    "ngram_corpus",
-    "agent_blocks",
-    "adjacency",
-    "goose",
-    "graft",
-    "toolspec",
-)
 ALL = (*MODEL_FREE, "draft_model", "bench_widths")
 TOOL = {
     "type": "function",
