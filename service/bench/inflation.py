@@ -63,7 +63,8 @@ def inflation_summary(strict: Sequence[Answer], lossy: Sequence[Answer]) -> dict
     """Sums of the lossy answers over those of the strict ones.
 
     `passed`: fewer steps for whole answers, and no more answers cut at the longest length. Texts that differ in
-    nothing pass nothing: then the rule did not act.
+    nothing pass nothing, for then the rule did not act; nor do answers of which half were cut without the rule, for
+    then nobody saw how long they would have become.
     """
     steps_strict, steps_lossy = (sum(answer.steps for answer in group) for group in (strict, lossy))
     tokens_strict, tokens_lossy = (sum(answer.tokens for answer in group) for group in (strict, lossy))
@@ -79,5 +80,9 @@ def inflation_summary(strict: Sequence[Answer], lossy: Sequence[Answer]) -> dict
         "tokens_per_step_ratio": per_step,
         "cut_strict": cut_strict,
         "cut_lossy": cut_lossy,
-        "passed": changed > 0 and rounds is not None and rounds < 1 and cut_lossy <= cut_strict,
+        "passed": changed > 0
+        and rounds is not None
+        and rounds < 1
+        and cut_lossy <= cut_strict
+        and 2 * cut_strict < len(strict),
     }

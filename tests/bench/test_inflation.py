@@ -26,5 +26,11 @@ def test_answers_that_find_no_end_do_not_pass() -> None:
     assert not inflation_summary(STRICT, [STRICT[0], Answer(20, 5, True, (3,))])["passed"]
 
 
+def test_answers_that_were_cut_anyway_show_nothing() -> None:
+    strict = [Answer(20, 11, True, (1,)), Answer(20, 11, True, (2,))]
+    found = inflation_summary(strict, [Answer(20, 9, True, (3,)), Answer(20, 9, True, (4,))])
+    assert found["rounds_ratio"] < 1 and not found["passed"]
+
+
 def test_a_rule_that_did_nothing_does_not_pass() -> None:
     assert not inflation_summary(STRICT, STRICT)["passed"]
