@@ -143,6 +143,7 @@ def load(
     step: Annotated[list[int] | None, typer.Option(min=1, help="concurrencies in turn; none: 1 4 8 16 1")] = None,
     tokens: Annotated[int, typer.Option(min=2, help="tokens of an answer")] = 64,
     rounds: Annotated[int, typer.Option(min=1, help="requests for each place of a phase")] = 2,
+    repeats: Annotated[int, typer.Option(min=1, help="times that each phase is measured")] = 3,
     drafter: Annotated[list[str] | None, typer.Option(help="drafters to choose from")] = None,
     controllers: Annotated[list[str] | None, typer.Option(help="lists of controllers to compare")] = None,
 ) -> None:
@@ -155,6 +156,7 @@ def load(
         tuple(step or (1, 4, 8, 16, 1)),
         tokens,
         rounds,
+        repeats,
         out,
         tuple(drafter or DEFAULT_DRAFTERS),
         lists,

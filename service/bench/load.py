@@ -24,7 +24,8 @@ FLOOR = 0.97
 class Phase:
     """One contestant at one concurrency: completion tokens over wall seconds, and what was drafted.
 
-    `early` is the throughput over the first half of the answers: what it costs to adapt to the new load.
+    `early` is the throughput over the first half of the answers: what it costs to adapt to the new load. A phase may
+    be repeated: all repeats have the same `number`.
     """
 
     contestant: str
@@ -51,11 +52,13 @@ async def measure_load(
     steps: Sequence[int],
     tokens: int,
     rounds: int,
+    repeats: int,
     say: Callable[[str], None],
 ) -> list[Phase]:
     """All engines up at once, idle ones asleep; they go through the phases in turn, so that noise meets all alike.
 
-    `steps` are the concurrencies one after the other; each phase sends `rounds` requests for each place.
+    `steps` are the concurrencies one after the other; each phase sends `rounds` requests for each place, and is
+    repeated with the contestants in another order each time.
     """
     phases = []
     async with AsyncExitStack() as stack:
@@ -67,11 +70,12 @@ async def measure_load(
             clients[name] = await stack.enter_async_context(connected(url, "engine", SERVED_NAME))
         names = list(clients)
         for number, concurrency in enumerate(steps):
-            turn = number % len(names)
-            for name in names[turn:] + names[:turn]:
-                phase = await _phase(clients[name], name, number, concurrency, prompts, tokens, rounds)
-                phases.append(phase)
-                say(f"{concurrency} at once, {name}: {phase.tokens_per_second:.1f} tokens/s")
+            for repeat in range(repeats):
+                turn = (number + repeat) % len(names)
+                for name in names[turn:] + names[:turn]:
+                    phase = await _phase(clients[name], name, number, concurrency, prompts, tokens, rounds)
+                    phases.append(phase)
+                    say(f"{concurrency} at once, {name}: {phase.tokens_per_second:.1f} tokens/s")
     return phases
 
 
@@ -100,18 +104,43 @@ async def _phase(
 
 
 def load_rows(phases: Sequence[Phase]) -> list[dict[str, Any]]:
-    """One row a phase; `speedup` and `early_speedup` are against plain in the same phase, None for plain."""
-    plain = {phase.number: phase for phase in phases if phase.contestant == PLAIN}
+    """One row a phase and contestant, its repeats in one; the speedups are against plain, None for plain.
+
+    `speedup` and `early_speedup` are of all repeats together; `speedups` has each repeat's own, so that a reader sees
+    how much the machine's noise leaves open.
+    """
+    groups: dict[tuple[int, str], list[Phase]] = {}
+    for phase in phases:
+        groups.setdefault((phase.number, phase.contestant), []).append(phase)
     rows = []
-    for phase in sorted(phases, key=lambda phase: phase.number):
-        against = plain[phase.number]
-        drafted = phase.contestant != PLAIN
+    for (number, contestant), repeats in sorted(groups.items(), key=lambda item: item[0][0]):
+        plain, row = groups[number, PLAIN], _together(repeats)
+        against = _together(plain)
+        drafted = contestant != PLAIN
+        pairs = zip(repeats, plain, strict=True)
         rows.append(
-            asdict(phase)
+            asdict(row)
             | {
-                "tokens_per_second": phase.tokens_per_second,
-                "speedup": phase.tokens_per_second / against.tokens_per_second if drafted else None,
-                "early_speedup": phase.early / against.early if drafted else None,
+                "tokens_per_second": row.tokens_per_second,
+                "speedup": row.tokens_per_second / against.tokens_per_second if drafted else None,
+                "speedups": [a.tokens_per_second / b.tokens_per_second for a, b in pairs] if drafted else None,
+                "early_speedup": row.early / against.early if drafted else None,
             }
         )
     return rows
+
+
+def _together(repeats: Sequence[Phase]) -> Phase:
+    """One phase of the repeats' sums; `early` is their mean."""
+    first = repeats[0]
+    return Phase(
+        first.contestant,
+        first.number,
+        first.concurrency,
+        requests=sum(phase.requests for phase in repeats),
+        tokens=sum(phase.tokens for phase in repeats),
+        seconds=sum(phase.seconds for phase in repeats),
+        early=sum(phase.early for phase in repeats) / len(repeats),
+        proposed=sum(phase.proposed for phase in repeats),
+        accepted=sum(phase.accepted for phase in repeats),
+    )

@@ -24,6 +24,7 @@ class Options:
     steps: tuple[int, ...]
     tokens: int
     rounds: int
+    repeats: int
     out: Path
     drafters: tuple[str, ...]
     controllers: tuple[tuple[str, ...], ...]
@@ -37,7 +38,15 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
     for names in options.controllers:
         contestants["+".join(names)] = Speculation(drafters=options.drafters, controllers=names)
     phases = await measure_load(
-        workshop, base, contestants, options.prompts, options.steps, options.tokens, options.rounds, options.say
+        workshop,
+        base,
+        contestants,
+        options.prompts,
+        options.steps,
+        options.tokens,
+        options.rounds,
+        options.repeats,
+        options.say,
     )
     rows = load_rows(phases)
     options.say(f"written: {write_summary(options.out, {'floor': FLOOR, 'phases': rows})}")

@@ -20,3 +20,17 @@ def test_speedups_are_against_plain_in_the_same_phase() -> None:
     assert rows["roofline", 16]["speedup"] == pytest.approx(0.9)
     assert rows[PLAIN, 16]["speedup"] is None
     assert rows[PLAIN, 16]["tokens_per_second"] == pytest.approx(100 / 9)
+
+
+def test_repeats_are_summed_and_their_own_speedups_told() -> None:
+    phases = [
+        Phase(PLAIN, 0, 4, 8, 100, 10.0, 8.0, 0, 0),
+        Phase("roofline", 0, 4, 8, 100, 5.0, 8.0, 6, 3),
+        Phase("roofline", 0, 4, 8, 100, 15.0, 8.0, 4, 1),
+        Phase(PLAIN, 0, 4, 8, 100, 10.0, 8.0, 0, 0),
+    ]
+    plain, drafted = load_rows(phases)
+    assert (plain["speedup"], plain["speedups"]) == (None, None)
+    assert drafted["speedup"] == pytest.approx(1.0)
+    assert drafted["speedups"] == pytest.approx([2.0, 2 / 3])
+    assert (drafted["requests"], drafted["proposed"], drafted["accepted"]) == (16, 10, 4)
