@@ -35,6 +35,7 @@ from service.engine.process import refuse_busy_port
 from service.engine.store import ModelStore
 from service.engine.supervisor import Engines, run_beside, until_signal
 from service.errors import ConfigError, SpecserveError
+from service.kvcache.eviction import eviction_registry
 from service.profiles.config import Config
 from service.profiles.facts import Facts
 from service.profiles.methods import methods as known_methods
@@ -139,7 +140,10 @@ def check(
 def methods(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
     """List the registered methods by kind, third parties' included."""
     known = known_methods(
-        drafters=drafter_registry(), controllers=controller_registry(), accept_rules=accept_registry()
+        drafters=drafter_registry(),
+        controllers=controller_registry(),
+        accept_rules=accept_registry(),
+        kv_eviction=eviction_registry(),
     )
     if as_json:
         typer.echo(orjson.dumps(known, option=orjson.OPT_INDENT_2))
@@ -193,6 +197,7 @@ def _registered() -> Facts:
         drafters=tuple(drafter_registry()),
         controllers=tuple(controller_registry()),
         accept_rules=tuple(accept_registry()),
+        kv_eviction=tuple(eviction_registry()),
     )
 
 

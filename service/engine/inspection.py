@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from service.engine.plan import plan_command, pool_ports, shape_of
+from service.engine.quality import read_quality
 from service.engine.store import ModelStore
 from service.profiles.command import HOST, EngineCommand
 from service.profiles.config import Config, Pool
@@ -54,7 +55,7 @@ class Report:
 def inspect(config: Config, store: ModelStore, known: Facts) -> Report:
     """Judge every pool of a configuration; `known` are the registered names.
 
-    Reads model configs that are at hand, nothing else.
+    Reads model configs and quality reports that are at hand, nothing else.
     """
     ports = pool_ports(config)
     known = replace(known, memory_bytes=_memory_bytes())
@@ -72,6 +73,7 @@ def _inspect_pool(model: str, pool: Pool, local_port: int | None, store: ModelSt
         known,
         target=shape_of(store, profile.target.model),
         draft=shape_of(store, profile.speculation.draft_model),
+        quality=read_quality(profile.kv.quality_report),
     )
     findings = (*_model_problems(pool, store), *check(profile, facts))
     host, port = (HOST, local_port) if local_port is not None else (_EVERYWHERE, _backend_port(pool))

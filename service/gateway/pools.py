@@ -9,6 +9,7 @@ from service.errors import ModelNotFoundError
 from service.gateway.backends import Backend
 from service.gateway.routing import POLICIES, RoutingPolicy
 from service.profiles.config import Config, Model, Pool
+from service.profiles.kv_methods import kv_policy
 from service.profiles.schema import Speculation, SpeculationMode
 from service.profiles.speculation_args import deepest_draft, draft_label
 from service.telemetry.metrics import Metrics, PoolMetrics
@@ -16,13 +17,14 @@ from service.telemetry.metrics import Metrics, PoolMetrics
 
 @dataclass(eq=False, slots=True)
 class ServedPool:
-    """One pool: its backends, the policy that orders them, and its series."""
+    """One pool: its backends, the policy that orders them, its series, and what compresses its KV cache."""
 
     name: str
     speculation: Speculation
     backends: tuple[Backend, ...]
     policy: RoutingPolicy
     metrics: PoolMetrics
+    kv_policy: str | None = None
 
     def obeys(self, mode: SpeculationMode) -> bool:
         """Whether a request of this mode can be served as asked.
@@ -37,7 +39,9 @@ class ServedPool:
         """What makes the texts of this pool differ from plain decoding, None when nothing does."""
         spec = self.speculation
         changed = spec.algorithm == "specserve" and spec.accept != "strict" and mode != "off"
-        return f"accept={spec.accept}" if changed else None
+        named = [f"accept={spec.accept}"] if changed else []
+        named += [] if self.kv_policy is None else [f"kv={self.kv_policy}"]
+        return ", ".join(named) or None
 
     @property
     def drafts_per_step(self) -> int:
@@ -108,4 +112,5 @@ def _pool(model: str, pool: Pool, routing: str, metrics: Metrics) -> ServedPool:
         backends=tuple(Backend(url.rstrip("/")) for url in pool.backends),
         policy=POLICIES.create(routing),
         metrics=PoolMetrics(metrics, model=model, pool=pool.name, algorithm=spec.algorithm, draft=draft_label(spec)),
+        kv_policy=kv_policy(pool.profile.kv),
     )

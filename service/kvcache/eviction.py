@@ -73,23 +73,8 @@ class TokenEvictionPolicy(ABC):
         return self.keep(view, budget)
 
 
-class KeepAll(TokenEvictionPolicy):
-    """Evicts nothing: the baseline."""
-
-    def keep(self, view: CacheView, budget: int) -> Tensor:
-        """Everything."""
-        import torch
-
-        del budget
-        return torch.arange(view.held)
-
-    def least_budget(self) -> int:
-        """Any."""
-        return 0
-
-
 EVICTORS = {
-    "none": "service.kvcache.eviction:KeepAll",
+    "none": "service.kvcache.evictors.none:KeepAll",
     "streaming": "service.kvcache.evictors.streaming:Streaming",
     "snapkv": "service.kvcache.evictors.snapkv:SnapKv",
     "h2o": "service.kvcache.evictors.h2o:HeavyHitters",

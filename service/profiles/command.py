@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.profiles.schema import Profile
+from service.profiles.schema import KvCache, Profile
 from service.profiles.speculation_args import draft_attention_args, drafter_names, speculation_args, traits_of
 from service.profiles.threads import openmp_env
 
@@ -81,7 +81,7 @@ def engine_command(
     argv += profile.runtime.extra_args
     # By default every /health generates a token, which takes an idle engine over a second.
     env = {"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "false", "SGLANG_LOGGING_CONFIG_PATH": str(_LOGGING)}
-    env |= _plugin_environment(profile)
+    env |= _plugin_environment(profile) | _eviction_environment(profile.kv)
     if cpu:
         env |= _cpu_environment() | openmp_env(profile.runtime.threads)
     if target.offline and (draft is None or draft.offline):
@@ -158,6 +158,18 @@ def _plugin_environment(profile: Profile) -> dict[str, str]:
         # Without it SGLang keeps speculation over several stages to prefill nodes.
         return {"SGLANG_ENABLE_PP_SPEC": "1"}
     return {}
+
+
+def _eviction_environment(kv: KvCache) -> dict[str, str]:
+    if kv.eviction == "none":
+        return {}
+    settings = {
+        "policy": kv.eviction,
+        "budget": kv.budget,
+        "interval": kv.eviction_interval,
+        "options": {"sinks": kv.sinks, "recent": kv.window, **kv.eviction_options},
+    }
+    return {"SPECSERVE_KV_EVICTION": json.dumps(settings)}
 
 
 def _cpu_environment() -> dict[str, str]:

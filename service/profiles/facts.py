@@ -31,12 +31,25 @@ class ModelShape:
 
 
 @dataclass(frozen=True)
+class QualityReport:
+    """What the profile's quality report says; `problem` tells why it cannot be read, `policy` what it judged."""
+
+    problem: str | None = None
+    policy: str | None = None
+    model: str | None = None
+    passed: bool | None = None
+    missed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Facts:
     """What rules may know beside the profile. `memory_bytes` is the machine's, not what is free."""
 
     drafters: tuple[str, ...] | None = None
     controllers: tuple[str, ...] | None = None
     accept_rules: tuple[str, ...] | None = None
+    kv_eviction: tuple[str, ...] | None = None
+    quality: QualityReport | None = None
     memory_bytes: int | None = None
     target: ModelShape | None = None
     draft: ModelShape | None = None

@@ -89,6 +89,20 @@ class KvCache(Section):
     )
     prefix_cache: bool = Field(True, description="share the KV cache of equal prompt beginnings")
     page_size: int = Field(1, ge=1, description="tokens in one page of the pool")
+    eviction: str = Field(
+        "none", description="registered policy that drops tokens of running requests; all but `none` change texts"
+    )
+    budget: int = Field(1024, ge=1, description="tokens that a request keeps under `eviction`")
+    sinks: int = Field(4, ge=0, description="first tokens of a text that `eviction` keeps")
+    window: int = Field(32, ge=1, description="newest tokens of a text that `eviction` keeps")
+    eviction_interval: int = Field(32, ge=1, description="tokens above `budget` at which `eviction` chooses again")
+    eviction_options: dict[str, str | int | float | bool] = Field({}, description="further settings of the policy")
+    quality_report: str | None = Field(
+        None, description="summary.json of `specserve bench quality` for this KV cache; none: unproven"
+    )
+    quality_forced: str | None = Field(
+        None, description="policy that is served though its quality report missed the thresholds"
+    )
 
 
 class Runtime(Section):

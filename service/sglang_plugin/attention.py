@@ -8,12 +8,14 @@ import torch
 from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 from sglang.srt.mem_cache.memory_pool import KVWriteLoc, MHATokenToKVPool
 
-from service.sglang_plugin.operators.attention import RequestPlan, attend, contiguous_or_index, rows_of
+from service.sglang_plugin.operators.attention import Observer, RequestPlan, attend, contiguous_or_index, rows_of
 
 if TYPE_CHECKING:
     from sglang.srt.layers.radix_attention import RadixAttention
     from sglang.srt.model_executor.forward_batch_info import ForwardBatch
     from sglang.srt.model_executor.model_runner import ModelRunner
+
+    from service.sglang_plugin.eviction.evictor import Evictor
 
 BACKEND_NAME = "specserve_cpu"
 
@@ -22,11 +24,15 @@ class CpuTreeAttention(AttentionBackend):
     """SGLang attention backend `specserve_cpu`: prefill, chunked prefill, decode, draft extend and tree verify.
 
     Plans are made once a forward pass on the host and shared by all layers. Models with sliding windows, logit
-    caps, cross attention or attention sinks are refused at the first call.
+    caps, cross attention or attention sinks are refused at the first call. With an `evictor` requests read the tokens
+    that they still hold, and their policy is shown what it asks for.
     """
 
-    def __init__(self, model_runner: ModelRunner) -> None:
+    def __init__(self, model_runner: ModelRunner, evictor: Evictor | None = None) -> None:
         super().__init__()
+        self.evictor = evictor
+        if evictor is not None:
+            evictor.serve(model_runner)
         self.device = model_runner.device
         self.req_to_token_pool = model_runner.req_to_token_pool
         self.token_to_kv_pool = model_runner.token_to_kv_pool
@@ -43,26 +49,42 @@ class CpuTreeAttention(AttentionBackend):
         elif mode.is_decode():
             lengths = forward_batch.seq_lens.tolist()
             self.plans = [
-                RequestPlan(1, self._slots(row, length), None)
+                RequestPlan(1, self._slots(row, length), None, see=self._step_observer(row, length))
                 for row, length in zip(forward_batch.req_pool_indices.tolist(), lengths, strict=True)
             ]
         else:
             self.plans = self._plan_extend(forward_batch)
 
     def _slots(self, row: int, length: int) -> slice | torch.Tensor:
-        return contiguous_or_index(self.req_to_token_pool.req_to_token[row, :length])
+        slots = self.req_to_token_pool.req_to_token[row, :length]
+        positions = None if self.evictor is None else self.evictor.positions(row, length)
+        return contiguous_or_index(slots if positions is None else slots[positions])
+
+    def _step_observer(self, row: int, length: int) -> Observer | None:
+        return None if self.evictor is None else self.evictor.step_observer(row, length)
 
     def _plan_extend(self, forward_batch: ForwardBatch) -> list[RequestPlan]:
+        if (row := getattr(forward_batch, "specserve_ahead", None)) is not None:
+            return [self._plan_ahead(row, forward_batch)]
         plans = []
         rows, lengths = forward_batch.req_pool_indices.tolist(), forward_batch.seq_lens.tolist()
         for row, length, new in zip(rows, lengths, forward_batch.extend_seq_lens.tolist(), strict=True):
             slots = self._slots(row, length)
+            see = None if self.evictor is None else self.evictor.chunk_observer(row, length)
             if new == length:
-                plans.append(RequestPlan(new, slots, None, causal=new > 1))
+                plans.append(RequestPlan(new, slots, None, causal=new > 1, see=see))
             else:
                 mask = torch.ones(new, length, dtype=torch.bool).tril(length - new) if new > 1 else None
-                plans.append(RequestPlan(new, slots, mask))
+                plans.append(RequestPlan(new, slots, mask, see=see))
         return plans
+
+    def _plan_ahead(self, row: int, forward_batch: ForwardBatch) -> RequestPlan:
+        """Stand-ins behind a whole text: their slots are in no row; see `eviction.lookahead`."""
+        assert self.evictor is not None
+        new, total = forward_batch.extend_num_tokens, int(forward_batch.seq_lens[0])
+        slots = torch.cat((self.req_to_token_pool.req_to_token[row, : total - new].long(), forward_batch.out_cache_loc))
+        mask = torch.ones(new, total, dtype=torch.bool).tril(total - new)
+        return RequestPlan(new, slots, mask, see=self.evictor.rows[row].statistics.see_ahead)
 
     def _plan_verify(self, forward_batch: ForwardBatch) -> list[RequestPlan]:
         spec = forward_batch.spec_info
@@ -75,8 +97,10 @@ class CpuTreeAttention(AttentionBackend):
             width = n if tree_only else length + n
             tree = flat[offset : offset + n * width].view(n, width)[:, width - n :].bool()
             offset += n * width
-            mask = torch.cat((torch.ones(n, length, dtype=torch.bool), tree), 1) if n > 1 else None
-            plans.append(RequestPlan(n, self._slots(row, length + n), mask))
+            visible = length if self.evictor is None else self.evictor.held(row, length)
+            mask = torch.cat((torch.ones(n, visible, dtype=torch.bool), tree), 1) if n > 1 else None
+            see = self._step_observer(row, length + 1)
+            plans.append(RequestPlan(n, self._slots(row, length + n), mask, see=see))
         return plans
 
     def forward_extend(self, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -106,8 +130,10 @@ class CpuTreeAttention(AttentionBackend):
         query = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
         outputs, start = [], 0
         for plan in self.plans:
-            rows = query[start : start + plan.queries]
-            outputs.append(attend(rows, rows_of(keys, plan.slots), rows_of(values, plan.slots), plan, layer.scaling))
+            rows, visible = query[start : start + plan.queries], rows_of(keys, plan.slots)
+            outputs.append(attend(rows, visible, rows_of(values, plan.slots), plan, layer.scaling))
+            if plan.see is not None:
+                plan.see(layer.layer_id, rows, visible, layer.scaling)
             start += plan.queries
         out = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
         return out.reshape(-1, layer.tp_q_head_num * layer.v_head_dim)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 from sglang.srt.arg_groups.choices import ATTENTION_BACKEND_CHOICES, DRAFT_ATTENTION_BACKEND_CHOICES
 from sglang.srt.layers.attention.attention_registry import register_attention_backend
 from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 from sglang.srt.utils import is_cpu
 
 from service.sglang_plugin import accounting, capacity
+from service.sglang_plugin.eviction.config import read_config
 from service.sglang_plugin.reporting import abort_children, numbered_child_rid, spec_tokens_details
 from service.sglang_plugin.request_extras import pass_tools
+
+if TYPE_CHECKING:
+    from service.sglang_plugin.eviction.evictor import Evictor
 
 BACKEND_NAME = "specserve_cpu"
 
@@ -71,11 +78,13 @@ def _register_cpu() -> None:
         if BACKEND_NAME not in choices:
             choices.append(BACKEND_NAME)
 
+    evictor = _register_eviction()
+
     @register_attention_backend(BACKEND_NAME)
     def create(runner):  # type: ignore[no-untyped-def]
         from service.sglang_plugin.attention import CpuTreeAttention
 
-        return CpuTreeAttention(runner)
+        return CpuTreeAttention(runner, evictor)
 
     from service.sglang_plugin import draft_attention, sampling, seeds, verify
     from service.sglang_plugin.fast import install
@@ -99,6 +108,19 @@ def _register_cpu() -> None:
     HookRegistry.register(
         "sglang.srt.distributed.bootstrap._init_cpu_threads_env", _no_thread_binding, HookType.REPLACE
     )
+
+
+def _register_eviction() -> Evictor | None:
+    """In the scheduler of a pool with an eviction policy: kept tokens, and slots that are free already."""
+    config = read_config(os.environ)
+    if config.policy == "none":
+        return None
+    from service.sglang_plugin.eviction.evictor import Evictor
+    from service.sglang_plugin.eviction.install import install
+
+    evictor = Evictor(config)
+    install(evictor)
+    return evictor
 
 
 def _no_thread_binding(**kwargs: object) -> None:

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from service.api.app import create_app
 from service.gateway.service import Gateway
 from service.profiles.config import Config, Model, Pool
-from service.profiles.schema import Profile, Speculation
+from service.profiles.schema import KvCache, Profile, Speculation
 from service.settings import GatewaySettings
 from tests.doubles.fake_sglang import FakeSGLang
 from tests.doubles.server import serving
@@ -53,9 +53,12 @@ class Stack:
 StackFactory = Callable[..., Stack]
 
 
-def pool_config(name: str, urls: list[str], algorithm: str, accept: str = "strict") -> Pool:
+def pool_config(
+    name: str, urls: list[str], algorithm: str, accept: str = "strict", kv: dict[str, Any] | None = None
+) -> Pool:
     speculation = Speculation(algorithm=algorithm, draft_tokens=4, accept=accept)  # type: ignore[arg-type]
-    return Pool(name=name, profile=Profile(speculation=speculation), backends=tuple(urls))
+    cache = KvCache.model_validate(kv or {})
+    return Pool(name=name, profile=Profile(speculation=speculation, kv=cache), backends=tuple(urls))
 
 
 @contextmanager
@@ -63,6 +66,7 @@ def running_stack(
     fakes: dict[str, list[FakeSGLang]] | None = None,
     algorithms: dict[str, str] | None = None,
     accept: str = "strict",
+    kv: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Iterator[Stack]:
     """A gateway in front of `fakes` (pool name to backends); a pool without an algorithm runs `specserve`."""
@@ -74,6 +78,7 @@ def running_stack(
                 [stack.enter_context(serving(fake.app)) for fake in group],
                 (algorithms or {}).get(name, "specserve"),
                 accept,
+                kv,
             )
             for name, group in fakes.items()
         )

@@ -14,6 +14,12 @@ def test_a_lossy_rule_is_named(stream: bool) -> None:
         assert "x-specserve-lossy" not in stack.chat(stream=stream, speculation={"mode": "off"}).headers
 
 
+def test_a_compressed_cache_is_named_with_its_budget() -> None:
+    with running_stack(accept="asd", kv={"eviction": "snapkv", "budget": 256}) as stack:
+        assert stack.chat().headers["x-specserve-lossy"] == "accept=asd, kv=snapkv:256"
+        assert stack.chat(speculation={"mode": "off"}).headers["x-specserve-lossy"] == "kv=snapkv:256"
+
+
 def test_a_lossless_pool_names_nothing() -> None:
     with running_stack() as stack:
         assert "x-specserve-lossy" not in stack.chat().headers

@@ -145,6 +145,6 @@ def test_names_are_known_without_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("name", SCORED)
+@pytest.mark.parametrize("name", EVICTORS)
 def test_names_equal_file_names(name: str) -> None:
     assert EVICTORS[name].split(":")[0] == f"service.kvcache.evictors.{name}"

@@ -47,6 +47,25 @@ IMPOSSIBLE: dict[str, tuple[Profile, str, str]] = {
         "kv.page_size",
         "fa3",
     ),
+    "unknown_eviction": (profile(kv={"eviction": "oracle"}), "kv.eviction", "known: none, snapkv, streaming"),
+    "idle_budget": (profile(kv={"budget": 64}), "kv.budget", "set kv.eviction"),
+    "small_budget": (profile(kv={"eviction": "streaming", "budget": 35}), "kv.budget", "set at least that"),
+    "eviction_on_gpu": (
+        profile(speculation=PLAIN, kv={"eviction": "streaming"}, runtime=GPU),
+        "kv.eviction",
+        "set none",
+    ),
+    "eviction_under_ngram": (
+        profile(speculation={"algorithm": "ngram"}, kv={"eviction": "streaming"}),
+        "kv.eviction",
+        "set algorithm specserve or none",
+    ),
+    "eviction_in_mixed_passes": (
+        profile(speculation=PLAIN, kv={"eviction": "streaming"}, runtime={"extra_args": ["--enable-mixed-chunk"]}),
+        "runtime.extra_args",
+        "remove --enable-mixed-chunk",
+    ),
+    "needless_report": (profile(kv={"quality_report": "summary.json"}), "kv.quality_report", "needs a proof"),
     "specserve_on_gpu": (profile(runtime=GPU), "speculation.algorithm", "CPU engines only"),
     "unknown_drafter": (
         profile(speculation={"drafter": "oracle"}),

@@ -29,6 +29,7 @@ UNO: dict[str, Any] = {"algorithm": "uno", "adapter": "/models/adapter", "draft_
 # name -> a profile that must have no error
 POSSIBLE: dict[str, Profile] = {
     "default": Profile(),
+    "eviction": profile(kv={"eviction": "snapkv", "budget": 256, "eviction_options": {"kernel": 5}}),
     "plain": profile(speculation={"algorithm": "none"}),
     "none_drafter": profile(speculation={"drafter": "none"}),
     "ngram": profile(speculation={"algorithm": "ngram", "draft_tokens": 8}),

@@ -246,3 +246,14 @@ def test_sglang_reads_every_command_and_agrees() -> None:
         assert args["speculative_algorithm"] == TRAITS[of.speculation.algorithm].sglang
     for name, words in SGLANG_REFUSES.items():
         assert words in str(answers[f"impossible {name}"]["refusal"]), (name, answers[f"impossible {name}"])
+
+
+def test_eviction_reaches_the_plugin() -> None:
+    assert "SPECSERVE_KV_EVICTION" not in dict(command(Profile()).env)
+    env = dict(command(POSSIBLE["eviction"]).env)
+    assert json.loads(env["SPECSERVE_KV_EVICTION"]) == {
+        "policy": "snapkv",
+        "budget": 256,
+        "interval": 32,
+        "options": {"sinks": 4, "recent": 32, "kernel": 5},
+    }

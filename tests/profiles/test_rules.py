@@ -15,6 +15,7 @@ FACTS = Facts(
     drafters=("goose", "none", "prompt_lookup", "suffix"),
     controllers=("dcut", "fixed", "roofline", "ucb"),
     accept_rules=("strict", "asd"),
+    kv_eviction=("none", "streaming", "snapkv"),
     memory_bytes=8 * 2**30,
     target=SMOLLM2,
 )
@@ -32,6 +33,7 @@ RISKY: dict[str, tuple[Profile, str]] = {
     "shared_pool": (POSSIBLE["several_drafters"], "speculation.sharing"),
     "lossy_acceptance": (profile(speculation={"accept": "asd"}), "speculation.accept"),
     "one_arm_of_two": (profile(speculation={"drafters": ["suffix", "prompt_lookup"]}), "speculation.controllers"),
+    "unproven_eviction": (POSSIBLE["eviction"], "kv.eviction"),
     "adaptive": (POSSIBLE["gpu_eagle_adaptive"], "speculation.adaptive"),
     "unknown_block": (POSSIBLE["gpu_dspark"], "speculation.draft_tokens"),
     "stages": (POSSIBLE["gpu_eagle_stages"], "runtime.pp"),

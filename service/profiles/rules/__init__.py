@@ -8,6 +8,7 @@ from __future__ import annotations
 from service.profiles.facts import Facts
 from service.profiles.rules import (
     attention,
+    eviction,
     extra_args,
     pairs,
     parallel,
@@ -29,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     *parallel.RULES,
     *attention.RULES,
     *precision.RULES,
+    *eviction.RULES,
     *requests.RULES,
     *resources.RULES,
     *extra_args.RULES,

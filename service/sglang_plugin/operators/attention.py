@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+Observer = Callable[[int, torch.Tensor, torch.Tensor, float], None]
+"""Is shown a layer's number, queries [n, heads, dim], visible keys [length, kv_heads, dim] and the scale."""
 GROUPED_QUERIES = 64
 """Up to this many queries a request's query heads are folded into rows of their KV head, which copies no KV."""
 
@@ -17,12 +20,14 @@ class RequestPlan:
 
     `slots` are the KV slots of its whole visible text, a slice when they are contiguous, else int64 [length].
     `mask` is bool [queries, length], None when every query sees every slot (or, with `causal`, all up to itself).
+    `see` is shown every layer's queries and keys.
     """
 
     queries: int
     slots: slice | torch.Tensor
     mask: torch.Tensor | None
     causal: bool = False
+    see: Observer | None = None
 
 
 def contiguous_or_index(slots: torch.Tensor) -> slice | torch.Tensor:

@@ -1,0 +1,1 @@
+"""Eviction of tokens inside running requests: which stay, what was seen of them, and where SGLang must be told."""
