@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import uvloop
 
 from service.bench.prompts import DEFAULT_PROMPTS, load_prompts
 
@@ -181,6 +182,33 @@ def inflation(
 
     options = inflation_cli.Options(load_prompts(prompts, limit), tokens, out, accept, _say)
     if not asyncio.run(inflation_cli.run(options, pool=pool, config_file=config_file)):
+        raise typer.Exit(1)
+
+
+@app.command()
+def gateway(
+    target: Annotated[
+        list[str] | None, typer.Option(help="only these: specserve, sglang-router, smg, vllm-router, litellm")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="interleaved rounds over all targets")] = 5,
+    out: Annotated[Path, typer.Option(help="folder for results and logs")] = Path("bench-out/gateway"),
+    streams: Annotated[int, typer.Option(min=1, help="streams at once")] = 64,
+    every_ms: Annotated[int, typer.Option(min=1, help="between two chunks of a stream, milliseconds")] = 20,
+    chunks: Annotated[int, typer.Option(min=2, help="chunks of a paced stream")] = 100,
+    config_file: ConfigFile = None,
+) -> None:
+    """What the gateway costs, beside its peers, between a paced mock engine and a load generator on loopback.
+
+    Each peer is installed once, in an environment of its own in the cache folder.
+    """
+    from service.bench.gateway import cli as gateway_cli
+    from service.bench.gateway.phases import Sizes
+    from service.profiles.config import load_config
+
+    sizes = Sizes(streams=streams, every_ms=every_ms, chunks=chunks)
+    cache = load_config(config_file).cache_dir
+    options = gateway_cli.Options(tuple(target or ()), rounds, sizes, cache, out, _say)
+    if not uvloop.run(gateway_cli.run(options)):
         raise typer.Exit(1)
 
 
