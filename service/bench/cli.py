@@ -186,6 +186,38 @@ def inflation(
 
 
 @app.command()
+def quality(
+    pool: Pool = None,
+    config_file: ConfigFile = None,
+    prompts: Prompts = DEFAULT_PROMPTS,
+    out: Annotated[Path, typer.Option(help="folder for results and logs")] = Path("bench-out/quality"),
+    eviction: Annotated[str | None, typer.Option(help="eviction policy; none: the pool's own")] = None,
+    budget: Annotated[int | None, typer.Option(min=1, help="tokens kept; none: the pool's own")] = None,
+    context: Annotated[int, typer.Option(min=64, help="tokens of the texts that are read")] = 1024,
+    tokens: Annotated[int, typer.Option(min=2, help="tokens of the answers that are forced")] = 64,
+    texts: Annotated[int, typer.Option(min=1, help="texts for perplexity")] = 8,
+    needles: Annotated[int, typer.Option(min=1, help="needles at each of five depths")] = 2,
+    chats: Annotated[int, typer.Option(min=1, help="chats of two turns")] = 6,
+) -> None:
+    """What a compressed KV cache does to answers; the profile names its report. Exit status 1 when it missed."""
+    from service.bench import quality_cli
+    from service.bench.quality import Thresholds
+    from service.bench.quality_tasks import Sizes
+
+    chosen = {"eviction": eviction, "budget": budget}
+    options = quality_cli.Options(
+        load_prompts(prompts),
+        Sizes(context, tokens, texts, needles, chats),
+        Thresholds(),
+        out,
+        {name: value for name, value in chosen.items() if value is not None},
+        _say,
+    )
+    if not asyncio.run(quality_cli.run(options, pool=pool, config_file=config_file)):
+        raise typer.Exit(1)
+
+
+@app.command()
 def gateway(
     target: Annotated[
         list[str] | None, typer.Option(help="only these: specserve, sglang-router, smg, vllm-router, litellm")

@@ -8,3 +8,11 @@ from service.profiles.schema import KvCache
 def kv_policy(kv: KvCache) -> str | None:
     """What compresses the cache, as quality reports and answers name it; None for a cache that holds everything."""
     return None if kv.eviction == "none" else f"{kv.eviction}:{kv.budget}"
+
+
+def whole_cache(kv: KvCache) -> KvCache:
+    """The same cache without anything that compresses it."""
+    usual = KvCache()
+    own = ("eviction", "budget", "sinks", "window", "eviction_interval", "eviction_options")
+    proof = ("quality_report", "quality_forced")
+    return kv.model_copy(update={name: getattr(usual, name) for name in (*own, *proof)})

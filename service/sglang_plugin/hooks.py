@@ -10,7 +10,7 @@ from sglang.srt.layers.attention.attention_registry import register_attention_ba
 from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 from sglang.srt.utils import is_cpu
 
-from service.sglang_plugin import accounting, capacity
+from service.sglang_plugin import accounting, capacity, teacher
 from service.sglang_plugin.eviction.config import read_config
 from service.sglang_plugin.reporting import abort_children, numbered_child_rid, spec_tokens_details
 from service.sglang_plugin.request_extras import pass_tools
@@ -27,6 +27,7 @@ def register_all() -> None:
     _register_accounting()
     _register_capacity()
     _register_algorithm()
+    _register_teacher()
     if is_cpu():
         _register_cpu()
 
@@ -71,6 +72,16 @@ def _register_algorithm() -> None:
     from service.sglang_plugin.algorithm import SpecserveAlgorithm, worker_class
 
     SpeculativeAlgorithm.register("SPECSERVE", supports_overlap=False, spec_class=SpecserveAlgorithm)(worker_class)
+
+
+def _register_teacher() -> None:
+    """In the scheduler of a benchmark's engine: answers that requests bring with them."""
+    if teacher.is_teaching(os.environ):
+        HookRegistry.register(
+            "sglang.srt.managers.tp_worker.TpModelWorker.forward_batch_generation",
+            teacher.force_tokens,
+            HookType.AFTER,
+        )
 
 
 def _register_cpu() -> None:

@@ -8,14 +8,16 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 VARIABLE = "SPECSERVE_KV_EVICTION"
+POISON = "SPECSERVE_KV_POISON"
+"""Set to 1, freed slots are filled with NaN."""
 
 
 @dataclass(frozen=True)
 class EvictionConfig:
     """`policy` chooses `budget` tokens of each request; it is asked again when `interval` more are held.
 
-    `options` are the policy's settings. With `poison` freed slots are filled with NaN, so that a test sees every read
-    of one.
+    `options` are the policy's settings. With `poison` (a variable of its own, for tests) freed slots are filled with
+    NaN, so that every read of one is seen.
     """
 
     policy: str = "none"
@@ -32,10 +34,10 @@ def read_config(environment: Mapping[str, str]) -> EvictionConfig:
         return EvictionConfig()
     try:
         values = json.loads(text)
-        unknown = set(values) - {known.name for known in fields(EvictionConfig)}
+        unknown = set(values) - {known.name for known in fields(EvictionConfig) if known.name != "poison"}
         if unknown:
             raise ValueError(f"unknown {', '.join(sorted(unknown))}")
-        config = EvictionConfig(**values)
+        config = EvictionConfig(**values, poison=environment.get(POISON) == "1")
         if config.budget < 1 or config.interval < 1:
             raise ValueError("budget and interval must be 1 or more tokens")
         return config

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from service.kvcache.answer_keys import HELD_KEY
 from service.kvcache.eviction import CacheView, eviction_registry
 from service.sglang_plugin.eviction.config import EvictionConfig
 from service.sglang_plugin.eviction.held import HeldTokens
@@ -18,9 +19,6 @@ from service.sglang_plugin.request_extras import extras_of
 if TYPE_CHECKING:
     from sglang.srt.managers.schedule_batch import Req, ScheduleBatch
     from sglang.srt.model_executor.model_runner import ModelRunner
-
-HELD_KEY = "specserve_kv_held"
-"""Where a finished request says how many tokens its KV cache held at the end: the same number for each token."""
 
 
 @dataclass
