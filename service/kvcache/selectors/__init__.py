@@ -1,0 +1,1 @@
+"""Built-in page selectors, one in each file."""
