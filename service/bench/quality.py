@@ -25,13 +25,14 @@ class Task:
 class Score:
     """One forced answer: log-probabilities and whether each token was the greedy choice.
 
-    `held` are the tokens in the KV cache at the end, of `length`.
+    `held` are the tokens in the KV cache at the end, of `length`; `read` is the share of them that steps read.
     """
 
     logprobs: tuple[float, ...]
     best: tuple[bool, ...]
     held: int
     length: int
+    read: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def quality_summary(
     """Figures and verdict; scores in the order of tasks, bytes of one held token in the whole and compressed cache.
 
     `recall_ratio` is the ratio of geometric means of the key's token probabilities. What was not measured is None
-    and missed, and so is a cache that saved nothing: then the gate saw no compression.
+    and missed, and so is a cache that saved neither bytes nor reads: then the gate saw no compression.
     """
     figures: dict[str, Any] = {
         **_bytes(whole, compressed, slot_bytes),
@@ -67,7 +68,7 @@ def quality_summary(
     perplexity = figures["perplexity_ratio"]
     if perplexity is None or perplexity > thresholds.perplexity_ratio:
         missed.insert(0, "perplexity_ratio")
-    if figures["bytes_ratio"] is None or figures["bytes_ratio"] <= 1:
+    if (figures["bytes_ratio"] or 0) <= 1 and figures["read_share"] == 1:
         missed.append("bytes_ratio")
     return {
         **figures,
@@ -99,13 +100,14 @@ def _at_least(figures: dict[str, Any], thresholds: Thresholds, name: str) -> boo
     return figures[name] is not None and figures[name] >= getattr(thresholds, name)
 
 
-def _bytes(whole: Sequence[Score], compressed: Sequence[Score], slot_bytes: tuple[int, int]) -> dict[str, float | None]:
+def _bytes(whole: Sequence[Score], compressed: Sequence[Score], slot_bytes: tuple[int, int]) -> dict[str, Any]:
     length = sum(score.length for score in compressed)
     full = sum(score.held for score in whole) * slot_bytes[0]
     small = sum(score.held for score in compressed) * slot_bytes[1]
     return {
         "bytes_per_token": small / length if length else None,
         "bytes_ratio": full / small if small else None,
+        "read_share": _mean([score.read for score in compressed]) if compressed else 1.0,
     }
 
 

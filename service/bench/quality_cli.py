@@ -74,5 +74,9 @@ def _report(options: Options, policy: str, summary: dict[str, Any]) -> None:
         labels = [f"depth {row['depth']:.0%}" for row in rows]
         series = {name: [row[name] for row in rows] for name in ("whole", "compressed")}
         plot_bars(options.out / "recall.png", f"{policy}: needle", labels, series, unit="probability of a key's token")
-    shown = ("bytes_per_token", "bytes_ratio", "perplexity_ratio", "recall_ratio", "agreement", "multi_turn", "passed")
-    print_table(f"{policy} against the whole cache", ("figure", "value"), [(name, summary[name]) for name in shown])
+    shown = ("bytes_per_token", "bytes_ratio", "read_share", "perplexity_ratio", "recall_ratio", "agreement")
+    print_table(
+        f"{policy} against the whole cache",
+        ("figure", "value"),
+        [(name, summary[name]) for name in (*shown, "multi_turn", "passed")],
+    )

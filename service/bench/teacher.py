@@ -12,7 +12,7 @@ from service.bench.client import Client, connected
 from service.bench.quality import Score, Task
 from service.bench.servers import SERVED_NAME, Workshop, free_port
 from service.errors import EngineError
-from service.kvcache.answer_keys import BEST_KEY, HELD_KEY, LOGPROB_KEY, TEACHER_VARIABLE
+from service.kvcache.answer_keys import BEST_KEY, HELD_KEY, LOGPROB_KEY, READ_KEY, TEACHER_VARIABLE, last_value
 from service.profiles.command import engine_command
 from service.profiles.schema import Profile, Speculation
 
@@ -48,12 +48,20 @@ class Teacher:
         wishes = {"forced": list(task.answer)}
         found = await self._generate(task.prompt, len(task.answer), wishes, ignore_eos=True)
         meta = found["meta_info"]
-        if tuple(found["output_ids"]) != task.answer or LOGPROB_KEY not in meta:
+        logprobs, best = (tuple(meta.get(key) or ()) for key in (LOGPROB_KEY, BEST_KEY))
+        if tuple(found["output_ids"]) != task.answer or not len(logprobs) == len(best) == len(task.answer):
             raise EngineError(f"the engine did not take the answer: start it with {TEACHER_VARIABLE}=1")
         length = len(task.prompt) + len(task.answer)
         # The last token is never read back, so its KV is not there.
-        held = meta[HELD_KEY][-1] if HELD_KEY in meta else length - 1
-        return Score(tuple(meta[LOGPROB_KEY]), tuple(bool(hit) for hit in meta[BEST_KEY]), held, length - 1)
+        held = last_value(meta, HELD_KEY)
+        read = last_value(meta, READ_KEY)
+        return Score(
+            logprobs,
+            tuple(bool(hit) for hit in best),
+            held=length - 1 if held is None else held,
+            length=length - 1,
+            read=1.0 if read is None else read,
+        )
 
     async def scores(self, tasks: Sequence[Task]) -> list[Score]:
         """All of them, a few at once, in order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 from typing import Any
 
@@ -53,6 +54,11 @@ def test_other_greedy_tokens_are_missed(place: int, name: str) -> None:
 
 def test_a_cache_that_saved_nothing_proves_nothing() -> None:
     assert summary(WHOLE)["missed"] == ["bytes_ratio"]
+
+
+def test_a_cache_that_is_read_in_part_is_compressed() -> None:
+    found = summary([replace(score, read=0.25) for score in WHOLE])
+    assert (found["bytes_ratio"], found["read_share"], found["passed"]) == (1.0, 0.25, True)
 
 
 @pytest.mark.parametrize("absent", ["perplexity", "recall", "agreement", "multi_turn"])
