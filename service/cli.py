@@ -36,6 +36,7 @@ from service.engine.store import ModelStore
 from service.engine.supervisor import Engines, run_beside, until_signal
 from service.errors import ConfigError, SpecserveError
 from service.kvcache.eviction import eviction_registry
+from service.kvcache.selection import selector_registry
 from service.profiles.config import Config
 from service.profiles.facts import Facts
 from service.profiles.methods import methods as known_methods
@@ -144,6 +145,7 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] 
         controllers=controller_registry(),
         accept_rules=accept_registry(),
         kv_eviction=eviction_registry(),
+        page_selectors=selector_registry(),
     )
     if as_json:
         typer.echo(orjson.dumps(known, option=orjson.OPT_INDENT_2))
@@ -198,6 +200,7 @@ def _registered() -> Facts:
         controllers=tuple(controller_registry()),
         accept_rules=tuple(accept_registry()),
         kv_eviction=tuple(eviction_registry()),
+        page_selectors=tuple(selector_registry()),
     )
 
 

@@ -38,7 +38,7 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
     profile = Profile.model_validate(base.model_dump() | {"kv": base.kv.model_dump() | options.kv})
     policy = kv_policy(profile.kv)
     if policy is None:
-        raise ConfigError(["the pool's KV cache holds everything: name a policy with --eviction, or in its profile"])
+        raise ConfigError(["the KV cache is whole: name a policy with --eviction or --selector, or in the profile"])
     plain = profile.model_copy(update={"kv": whole_cache(profile.kv)})
     options.say("whole: starting an engine")
     async with teaching(workshop, "quality-whole", plain) as teacher:

@@ -81,7 +81,7 @@ def engine_command(
     argv += profile.runtime.extra_args
     # By default every /health generates a token, which takes an idle engine over a second.
     env = {"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "false", "SGLANG_LOGGING_CONFIG_PATH": str(_LOGGING)}
-    env |= _plugin_environment(profile) | _eviction_environment(profile.kv)
+    env |= _plugin_environment(profile) | _eviction_environment(profile.kv) | _selection_environment(profile.kv)
     if cpu:
         env |= _cpu_environment() | openmp_env(profile.runtime.threads)
     if target.offline and (draft is None or draft.offline):
@@ -170,6 +170,18 @@ def _eviction_environment(kv: KvCache) -> dict[str, str]:
         "options": {"sinks": kv.sinks, "recent": kv.window, **kv.eviction_options},
     }
     return {"SPECSERVE_KV_EVICTION": json.dumps(settings)}
+
+
+def _selection_environment(kv: KvCache) -> dict[str, str]:
+    if kv.selector == "none":
+        return {}
+    settings = {
+        "selector": kv.selector,
+        "tokens": kv.selector_tokens,
+        "page": kv.selector_page,
+        "options": kv.selector_options,
+    }
+    return {"SPECSERVE_KV_SELECTION": json.dumps(settings)}
 
 
 def _cpu_environment() -> dict[str, str]:

@@ -49,6 +49,7 @@ class Facts:
     controllers: tuple[str, ...] | None = None
     accept_rules: tuple[str, ...] | None = None
     kv_eviction: tuple[str, ...] | None = None
+    page_selectors: tuple[str, ...] | None = None
     quality: QualityReport | None = None
     memory_bytes: int | None = None
     target: ModelShape | None = None

@@ -97,6 +97,12 @@ class KvCache(Section):
     window: int = Field(32, ge=1, description="newest tokens of a text that `eviction` keeps")
     eviction_interval: int = Field(32, ge=1, description="tokens above `budget` at which `eviction` chooses again")
     eviction_options: dict[str, str | int | float | bool] = Field({}, description="further settings of the policy")
+    selector: str = Field(
+        "none", description="registered selector of the pages that a decode step reads; all but `none` change texts"
+    )
+    selector_tokens: int = Field(2048, ge=3, description="tokens that a decode step reads under `selector`")
+    selector_page: int = Field(16, ge=1, description="tokens in one page of `selector`")
+    selector_options: dict[str, str | int | float | bool] = Field({}, description="further settings of the selector")
     quality_report: str | None = Field(
         None, description="summary.json of `specserve bench quality` for this KV cache; none: unproven"
     )

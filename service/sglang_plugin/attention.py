@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sglang.srt.model_executor.model_runner import ModelRunner
 
     from service.sglang_plugin.eviction.evictor import Evictor
+    from service.sglang_plugin.selection.reader import PageReader
 
 BACKEND_NAME = "specserve_cpu"
 
@@ -25,14 +26,18 @@ class CpuTreeAttention(AttentionBackend):
 
     Plans are made once a forward pass on the host and shared by all layers. Models with sliding windows, logit
     caps, cross attention or attention sinks are refused at the first call. With an `evictor` requests read the tokens
-    that they still hold, and their policy is shown what it asks for.
+    that they still hold, and their policy is shown what it asks for; with a `reader` decode steps read chosen pages.
     """
 
-    def __init__(self, model_runner: ModelRunner, evictor: Evictor | None = None) -> None:
+    def __init__(
+        self, model_runner: ModelRunner, evictor: Evictor | None = None, reader: PageReader | None = None
+    ) -> None:
         super().__init__()
         self.evictor = evictor
-        if evictor is not None:
-            evictor.serve(model_runner)
+        self.reader = reader
+        for helper in (evictor, reader):
+            if helper is not None:
+                helper.serve(model_runner)
         self.device = model_runner.device
         self.req_to_token_pool = model_runner.req_to_token_pool
         self.token_to_kv_pool = model_runner.token_to_kv_pool
@@ -49,7 +54,7 @@ class CpuTreeAttention(AttentionBackend):
         elif mode.is_decode():
             lengths = forward_batch.seq_lens.tolist()
             self.plans = [
-                RequestPlan(1, self._slots(row, length), None, see=self._step_observer(row, length))
+                self._plan_step(row, length)
                 for row, length in zip(forward_batch.req_pool_indices.tolist(), lengths, strict=True)
             ]
         else:
@@ -59,6 +64,13 @@ class CpuTreeAttention(AttentionBackend):
         slots = self.req_to_token_pool.req_to_token[row, :length]
         positions = None if self.evictor is None else self.evictor.positions(row, length)
         return contiguous_or_index(slots if positions is None else slots[positions])
+
+    def _plan_step(self, row: int, length: int) -> RequestPlan:
+        if self.reader is not None:
+            slots = self.req_to_token_pool.req_to_token[row, :length]
+            if (read := self.reader.reading(row, slots)) is not None:
+                return RequestPlan(1, slots, None, read=read)
+        return RequestPlan(1, self._slots(row, length), None, see=self._step_observer(row, length))
 
     def _step_observer(self, row: int, length: int) -> Observer | None:
         return None if self.evictor is None else self.evictor.step_observer(row, length)
@@ -130,10 +142,8 @@ class CpuTreeAttention(AttentionBackend):
         query = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
         outputs, start = [], 0
         for plan in self.plans:
-            rows, visible = query[start : start + plan.queries], rows_of(keys, plan.slots)
-            outputs.append(attend(rows, visible, rows_of(values, plan.slots), plan, layer.scaling))
-            if plan.see is not None:
-                plan.see(layer.layer_id, rows, visible, layer.scaling)
+            rows = query[start : start + plan.queries]
+            outputs.append(_attend(plan, layer, rows, keys, values))
             start += plan.queries
         out = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
         return out.reshape(-1, layer.tp_q_head_num * layer.v_head_dim)
@@ -164,6 +174,19 @@ class CpuTreeAttention(AttentionBackend):
 
     def update_verify_buffers_to_fill_after_draft(self, *args: Any, **kwargs: Any) -> None:
         """Nothing to update; see `get_verify_buffers_to_fill_after_draft`."""
+
+
+def _attend(
+    plan: RequestPlan, layer: RadixAttention, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+) -> torch.Tensor:
+    """One request's attention in one layer, as its plan says."""
+    if plan.read is not None:
+        return plan.read(layer.layer_id, query, keys, values, layer.scaling)
+    visible = rows_of(keys, plan.slots)
+    out = attend(query, visible, rows_of(values, plan.slots), plan, layer.scaling)
+    if plan.see is not None:
+        plan.see(layer.layer_id, query, visible, layer.scaling)
+    return out
 
 
 def refuse_unsupported(layer: RadixAttention, extras: dict[str, Any]) -> None:

@@ -11,12 +11,14 @@ from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 from sglang.srt.utils import is_cpu
 
 from service.sglang_plugin import accounting, capacity, teacher
-from service.sglang_plugin.eviction.config import read_config
+from service.sglang_plugin.eviction import config as eviction_config
 from service.sglang_plugin.reporting import abort_children, numbered_child_rid, spec_tokens_details
 from service.sglang_plugin.request_extras import pass_tools
+from service.sglang_plugin.selection import config as selection_config
 
 if TYPE_CHECKING:
     from service.sglang_plugin.eviction.evictor import Evictor
+    from service.sglang_plugin.selection.reader import PageReader
 
 BACKEND_NAME = "specserve_cpu"
 
@@ -89,13 +91,13 @@ def _register_cpu() -> None:
         if BACKEND_NAME not in choices:
             choices.append(BACKEND_NAME)
 
-    evictor = _register_eviction()
+    evictor, reader = _register_eviction(), _register_selection()
 
     @register_attention_backend(BACKEND_NAME)
     def create(runner):  # type: ignore[no-untyped-def]
         from service.sglang_plugin.attention import CpuTreeAttention
 
-        return CpuTreeAttention(runner, evictor)
+        return CpuTreeAttention(runner, evictor, reader)
 
     from service.sglang_plugin import draft_attention, sampling, seeds, verify
     from service.sglang_plugin.fast import install
@@ -123,7 +125,7 @@ def _register_cpu() -> None:
 
 def _register_eviction() -> Evictor | None:
     """In the scheduler of a pool with an eviction policy: kept tokens, and slots that are free already."""
-    config = read_config(os.environ)
+    config = eviction_config.read_config(os.environ)
     if config.policy == "none":
         return None
     from service.sglang_plugin.eviction.evictor import Evictor
@@ -132,6 +134,19 @@ def _register_eviction() -> Evictor | None:
     evictor = Evictor(config)
     install(evictor)
     return evictor
+
+
+def _register_selection() -> PageReader | None:
+    """In the scheduler of a pool with a page selector: pages by request."""
+    config = selection_config.read_config(os.environ)
+    if config.selector == "none":
+        return None
+    from service.sglang_plugin.selection.install import install
+    from service.sglang_plugin.selection.reader import PageReader
+
+    reader = PageReader(config)
+    install(reader)
+    return reader
 
 
 def _no_thread_binding(**kwargs: object) -> None:

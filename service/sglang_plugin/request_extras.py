@@ -24,6 +24,11 @@ def mode_of(custom_params: dict[str, Any] | None) -> str:
     return str(extras_of(custom_params).get("mode", "auto"))
 
 
+def wants_whole_cache(req: Req) -> bool:
+    """Whether the request says `kv: full`: nothing of its KV cache may be dropped or left unread."""
+    return extras_of(req.sampling_params.custom_params).get("kv") == "full"
+
+
 def tools_of(custom_params: dict[str, Any] | None) -> tuple[Mapping[str, Any], ...]:
     """The OpenAI tools that the request may call; the HTTP server put them there (see `pass_tools`)."""
     tools = extras_of(custom_params).get("tools")

@@ -65,6 +65,24 @@ IMPOSSIBLE: dict[str, tuple[Profile, str, str]] = {
         "runtime.extra_args",
         "remove --enable-mixed-chunk",
     ),
+    "unknown_selector": (
+        profile(speculation=PLAIN, kv={"selector": "oracle"}),
+        "kv.selector",
+        "known: none, quest",
+    ),
+    "idle_selector_page": (profile(kv={"selector_page": 8}), "kv.selector_page", "set kv.selector"),
+    "few_pages": (
+        profile(speculation=PLAIN, kv={"selector": "quest", "selector_tokens": 47}),
+        "kv.selector_tokens",
+        "set at least 48",
+    ),
+    "selection_on_gpu": (profile(speculation=PLAIN, kv={"selector": "quest"}, runtime=GPU), "kv.selector", "set none"),
+    "selection_under_drafts": (profile(kv={"selector": "quest"}), "kv.selector", "set speculation.algorithm none"),
+    "selection_and_eviction": (
+        profile(speculation=PLAIN, kv={"selector": "quest", "eviction": "streaming"}),
+        "kv.selector",
+        "set kv.eviction none",
+    ),
     "needless_report": (profile(kv={"quality_report": "summary.json"}), "kv.quality_report", "needs a proof"),
     "specserve_on_gpu": (profile(runtime=GPU), "speculation.algorithm", "CPU engines only"),
     "unknown_drafter": (

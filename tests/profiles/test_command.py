@@ -257,3 +257,9 @@ def test_eviction_reaches_the_plugin() -> None:
         "interval": 32,
         "options": {"sinks": 4, "recent": 32, "kernel": 5},
     }
+
+
+def test_selection_reaches_the_plugin() -> None:
+    assert "SPECSERVE_KV_SELECTION" not in dict(command(Profile()).env)
+    env = dict(command(POSSIBLE["selection"]).env)
+    assert json.loads(env["SPECSERVE_KV_SELECTION"]) == {"selector": "quest", "tokens": 256, "page": 16, "options": {}}

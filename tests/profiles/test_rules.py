@@ -16,6 +16,7 @@ FACTS = Facts(
     controllers=("dcut", "fixed", "roofline", "ucb"),
     accept_rules=("strict", "asd"),
     kv_eviction=("none", "streaming", "snapkv"),
+    page_selectors=("none", "quest"),
     memory_bytes=8 * 2**30,
     target=SMOLLM2,
 )
@@ -34,6 +35,7 @@ RISKY: dict[str, tuple[Profile, str]] = {
     "lossy_acceptance": (profile(speculation={"accept": "asd"}), "speculation.accept"),
     "one_arm_of_two": (profile(speculation={"drafters": ["suffix", "prompt_lookup"]}), "speculation.controllers"),
     "unproven_eviction": (POSSIBLE["eviction"], "kv.eviction"),
+    "unproven_selection": (POSSIBLE["selection"], "kv.selector"),
     "adaptive": (POSSIBLE["gpu_eagle_adaptive"], "speculation.adaptive"),
     "unknown_block": (POSSIBLE["gpu_dspark"], "speculation.draft_tokens"),
     "stages": (POSSIBLE["gpu_eagle_stages"], "runtime.pp"),

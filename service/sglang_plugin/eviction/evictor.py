@@ -14,7 +14,7 @@ from service.sglang_plugin.eviction.held import HeldTokens
 from service.sglang_plugin.eviction.lookahead import look_ahead
 from service.sglang_plugin.eviction.statistics import Statistics
 from service.sglang_plugin.operators.attention import Observer
-from service.sglang_plugin.request_extras import extras_of
+from service.sglang_plugin.request_extras import wants_whole_cache
 
 if TYPE_CHECKING:
     from sglang.srt.managers.schedule_batch import Req, ScheduleBatch
@@ -55,8 +55,7 @@ class Evictor:
     def concerns(self, req: Req) -> bool:
         """Whether the request may lose tokens: it can outgrow the budget, and did not ask for `kv: full`."""
         longest = len(req.origin_input_ids) + int(req.sampling_params.max_new_tokens)
-        asked = extras_of(req.sampling_params.custom_params).get("kv")
-        return asked != "full" and longest > self.config.budget and req.beam_group is None
+        return not wants_whole_cache(req) and longest > self.config.budget and req.beam_group is None
 
     # --- before a prompt is read ---------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 Observer = Callable[[int, torch.Tensor, torch.Tensor, float], None]
 """Is shown a layer's number, queries [n, heads, dim], visible keys [length, kv_heads, dim] and the scale."""
+Reading = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor]
+"""Attends in its own way: a layer's number, queries, that layer's whole key and value cache, the scale."""
 GROUPED_QUERIES = 64
 """Up to this many queries a request's query heads are folded into rows of their KV head, which copies no KV."""
 
@@ -20,7 +22,7 @@ class RequestPlan:
 
     `slots` are the KV slots of its whole visible text, a slice when they are contiguous, else int64 [length].
     `mask` is bool [queries, length], None when every query sees every slot (or, with `causal`, all up to itself).
-    `see` is shown every layer's queries and keys.
+    `see` is shown every layer's queries and keys. `read`, where there is one, attends in place of `attend`.
     """
 
     queries: int
@@ -28,6 +30,7 @@ class RequestPlan:
     mask: torch.Tensor | None
     causal: bool = False
     see: Observer | None = None
+    read: Reading | None = None
 
 
 def contiguous_or_index(slots: torch.Tensor) -> slice | torch.Tensor:

@@ -1,0 +1,1 @@
+"""Decode steps that read some pages of a request's KV cache."""
