@@ -63,6 +63,12 @@ def free_tokens(engine: Engine) -> int:
     return int(load["max_total_num_tokens"]) - int(load["num_used_tokens"])
 
 
+def retractions(engine: Engine) -> float:
+    """Requests that the engine took back to its queue so far."""
+    lines = httpx.get(f"{engine.url}/metrics", timeout=10).text.splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("sglang:num_retracted_requests_total{"))
+
+
 @pytest.mark.usefixtures("poisoned")
 @pytest.mark.parametrize(("algorithm", "interval"), [("none", INTERVAL), ("specserve", RARELY)])
 def test_streaming_equals_masked_dense_attention(host: EngineHost, algorithm: str, interval: int) -> None:
@@ -121,7 +127,12 @@ def test_a_budget_of_the_whole_text_changes_nothing(host: EngineHost) -> None:
 
 @pytest.mark.usefixtures("poisoned")
 @pytest.mark.parametrize("policy", ["snapkv", "h2o", "dapq"])
-def test_slots_come_back_after_mixed_requests_and_aborts(host: EngineHost, policy: str) -> None:
+def test_slots_come_back_after_mixed_requests_aborts_and_retractions(
+    host: EngineHost, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # SGLang takes running requests back to the queue now and then, as it does when the pool is full.
+    monkeypatch.setenv("SGLANG_TEST_RETRACT", "true")
+    monkeypatch.setenv("SGLANG_TEST_RETRACT_INTERVAL", "25")
     engine = host.use(f"soak-{policy}", evicting(policy, BUDGET, algorithm="none"))
     text = tokens_of(engine, ARTICLE)
     before = free_tokens(engine)
@@ -143,6 +154,7 @@ def test_slots_come_back_after_mixed_requests_and_aborts(host: EngineHost, polic
     # A request is not cut again in the step that ends it.
     assert len(held) >= 6 and max(held) <= BUDGET + INTERVAL
     wait_until(lambda: engine.running() == 0, 30)
+    assert retractions(engine) > 0
     assert free_tokens(engine) == before
 
 
