@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal
+
+from service.sglang_plugin.environment import settings_in
 
 VARIABLE = "SPECSERVE_SPECULATION"
 SHARING = ("request", "pool")
@@ -29,21 +30,19 @@ class SpecConfig:
 
 def read_config(environment: Mapping[str, str]) -> SpecConfig:
     """The configuration in `environment`; the defaults without the variable. Raises ValueError for a bad one."""
-    text = environment.get(VARIABLE)
-    if text is None:
-        return SpecConfig()
-    try:
-        values = json.loads(text)
-        unknown = set(values) - {"drafters", "controllers", "options", "sharing", "accept", "accept_options"}
-        if unknown or values.get("sharing", "request") not in SHARING:
-            raise ValueError(f"unknown {', '.join(sorted(unknown)) or 'sharing'}")
-        return SpecConfig(
-            drafters=tuple(values.get("drafters") or SpecConfig.drafters),
-            controllers=tuple(values.get("controllers") or SpecConfig.controllers),
-            options=dict(values.get("options") or {}),
-            sharing=cast(Literal["request", "pool"], values.get("sharing", "request")),
-            accept=str(values.get("accept") or SpecConfig.accept),
-            accept_options=dict(values.get("accept_options") or {}),
-        )
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{VARIABLE} holds no valid settings: {error}; `specserve check` prints valid ones") from None
+    return settings_in(environment, VARIABLE, _config)
+
+
+def _config(**values: Any) -> SpecConfig:
+    """As JSON has it: lists, and null or nothing for a default."""
+    given = {name: value for name, value in values.items() if value}
+    for name in ("drafters", "controllers"):
+        if name in given:
+            given[name] = tuple(given[name])
+    for name in ("options", "accept_options"):
+        if name in given:
+            given[name] = dict(given[name])
+    config = SpecConfig(**given)
+    if config.sharing not in SHARING:
+        raise ValueError(f"sharing is {' or '.join(SHARING)}, not {config.sharing!r}")
+    return config

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from service.sglang_plugin.environment import settings_in
 
 VARIABLE = "SPECSERVE_KV_EVICTION"
 POISON = "SPECSERVE_KV_POISON"
@@ -17,7 +18,7 @@ class EvictionConfig:
     """`policy` chooses `budget` tokens of each request; it is asked again when `interval` more are held.
 
     `options` are the policy's settings. With `poison` (a variable of its own, for tests) freed slots are filled with
-    NaN, so that every read of one is seen.
+    NaN, so that every read of one is seen. Raises ValueError for what cannot be obeyed.
     """
 
     policy: str = "none"
@@ -26,20 +27,12 @@ class EvictionConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
     poison: bool = False
 
+    def __post_init__(self) -> None:
+        if self.budget < 1 or self.interval < 1:
+            raise ValueError("budget and interval must be 1 or more tokens")
+
 
 def read_config(environment: Mapping[str, str]) -> EvictionConfig:
     """The configuration in `environment`; no eviction without the variable. Raises ValueError for a bad one."""
-    text = environment.get(VARIABLE)
-    if text is None:
-        return EvictionConfig()
-    try:
-        values = json.loads(text)
-        unknown = set(values) - {known.name for known in fields(EvictionConfig) if known.name != "poison"}
-        if unknown:
-            raise ValueError(f"unknown {', '.join(sorted(unknown))}")
-        config = EvictionConfig(**values, poison=environment.get(POISON) == "1")
-        if config.budget < 1 or config.interval < 1:
-            raise ValueError("budget and interval must be 1 or more tokens")
-        return config
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{VARIABLE} holds no valid settings: {error}; `specserve check` prints valid ones") from None
+    config = settings_in(environment, VARIABLE, EvictionConfig)
+    return replace(config, poison=environment.get(POISON) == "1")
