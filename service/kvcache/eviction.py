@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from service.registry import Registry
 
@@ -17,8 +17,8 @@ class CacheView:
     """The tokens of one request that are held when its policy is asked, and what was seen of them.
 
     `positions` are the true positions in the text, int64 [held], ascending; the last one is `length` - 1. `attention`
-    are float32 probabilities [layers, queries, held], of the last queries in time, over heads as `heads` of the
-    policy says; a query gives 0 to tokens behind it. `mass` is float32 [held]: the probability that each token got
+    are float32 probabilities [layers, queries, held], of the last queries in time, averaged over heads; a query gives
+    0 to tokens behind it. `mass` is float32 [held]: the probability that each token got
     from all queries so far, averaged over layers and heads. `keys` is float [layers, held, kv_heads, dim], with the
     positions rotated in. What the policy did not ask for is None. Nobody may change the tensors.
     """
@@ -50,8 +50,6 @@ class TokenEvictionPolicy(ABC):
     """Tokens that stand in for the answer behind the prompt; after a prefill their queries are the window."""
     wants_keys: ClassVar[bool] = False
     """Whether it wants `keys`."""
-    heads: ClassVar[Literal["mean", "max"]] = "mean"
-    """How the attention of a layer's heads becomes one."""
 
     @abstractmethod
     def keep(self, view: CacheView, budget: int) -> Tensor:

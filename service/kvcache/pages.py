@@ -15,7 +15,7 @@ class LayerPages:
     def __init__(self, selector: PageSelector, page: int) -> None:
         self.selector = selector
         self.page = page
-        self._summaries: list[torch.Tensor] = []
+        self._summaries: torch.Tensor | None = None
         self._known = 0
         self._queries: list[torch.Tensor] = []
 
@@ -25,19 +25,20 @@ class LayerPages:
         if full > self._known:
             keys = keys_of(self._known * self.page, full * self.page)
             fresh = self.selector.summarize(keys.view(full - self._known, self.page, *keys.shape[1:]))
-            self._summaries = [torch.cat((*self._summaries, fresh))]
+            self._summaries = fresh if self._summaries is None else torch.cat((self._summaries, fresh))
             self._known = full
 
     def choose(self, query: torch.Tensor, scale: float, budget: int, length: int) -> torch.Tensor:
         """Positions to read, int64 [kv_heads, n]: the best full pages, and what follows the last full one.
 
         The first page and the newest full one are always read. `budget` are tokens (at least three pages are read);
-        `query` is [heads, dim]. Mutates the remembered queries.
+        `query` is [heads, dim]. Mutates the remembered queries. Raises ValueError while no page is full.
         """
-        summaries = self._summaries[0]
+        if self._summaries is None:
+            raise ValueError("no page is full: fill some before choosing")
         wanted = max(3, (budget - length % self.page) // self.page)
         earlier = torch.stack(self._queries) if self._queries else query.new_zeros(0, *query.shape)
-        scores = self.selector.score(query, summaries, scale, earlier)
+        scores = self.selector.score(query, self._summaries, scale, earlier)
         self.remember(query)
         scores[:, [0, -1]] = float("inf")
         pages = scores.topk(min(wanted, self._known), 1).indices.sort(1).values

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -63,12 +62,14 @@ async def run_rounds(
         turn = number % len(targets)
         for target in [*targets[turn:], *targets[:turn]]:
             say(f"round {number + 1}/{rounds}: {target.name}")
-            with suppress(ProcessLookupError):
-                results[target.name].append(await _one(target, sizes, say))
+            measured = await _one(target, sizes, say)
+            if measured is not None:
+                results[target.name].append(measured)
     return results
 
 
-async def _one(target: Target, sizes: Sizes, say: Callable[[str], None]) -> Round:
+async def _one(target: Target, sizes: Sizes, say: Callable[[str], None]) -> Round | None:
+    """The target's figures, the others frozen; None, and the reason said, when it failed."""
     if target.server:
         target.server.thaw()
     await asyncio.sleep(_SETTLE_S)
@@ -76,7 +77,7 @@ async def _one(target: Target, sizes: Sizes, say: Callable[[str], None]) -> Roun
         return await measure(target.url, target.server, sizes)
     except (RuntimeError, OSError) as error:
         say(f"{target.name} failed: {error}")
-        raise ProcessLookupError from error
+        return None
     finally:
         if target.server:
             target.server.freeze()

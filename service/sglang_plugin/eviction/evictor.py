@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,7 +28,6 @@ class Row:
     held: HeldTokens
     statistics: Statistics
     chosen: bool = False
-    evicted: int = field(default=0)
 
 
 class Evictor:
@@ -190,7 +189,6 @@ class Evictor:
             _leave_tree(req, kept[kept < shared], cache)
         state.held.keep(kept, view.length)
         state.statistics.forget_all_but(indices, view.held)
-        state.evicted += len(dropped)
 
     # --- when SGLang counts and frees ----------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ class Statistics:
             if layer == 0:
                 self._steps.append(torch.zeros(self.layers, keys.shape[0]))
                 del self._steps[: -self.policy.window]
-            self._steps[-1][layer] = self._one_of(seen)[0]
+            self._steps[-1][layer] = seen.mean(0)[0]
 
     def _add_mass(self, seen: torch.Tensor) -> None:
         self.mass = pad(self.mass, (0, max(0, seen.shape[-1] - len(self.mass))))
@@ -80,10 +80,7 @@ class Statistics:
     def _see_window(self, layer: int, seen: torch.Tensor) -> None:
         if layer == 0:
             self._prompt = []
-        self._prompt.append(self._one_of(seen))
-
-    def _one_of(self, seen: torch.Tensor) -> torch.Tensor:
-        return seen.amax(0) if self.policy.heads == "max" else seen.mean(0)
+        self._prompt.append(seen.mean(0))
 
     def attention(self, held: int) -> torch.Tensor | None:
         """[layers, queries, held] of the newest window; None when the policy wants none or nothing was seen."""
