@@ -36,7 +36,8 @@ class Completion:
 class Timing:
     """A streamed answer: seconds to the first token and to the last, completion tokens, drafts.
 
-    `details` is the engine's own account of the speculation, None where it gave none.
+    `details` is the engine's own account of the speculation, None where it gave none; `arrivals` are the seconds and
+    characters of each piece of text.
     """
 
     first_s: float
@@ -45,6 +46,7 @@ class Timing:
     proposed: int | None
     accepted: int | None
     details: Mapping[str, Any] | None = None
+    arrivals: tuple[tuple[float, int], ...] = ()
 
     @property
     def decode_rate(self) -> float | None:
@@ -96,21 +98,22 @@ class Client:
             self._body(messages, mode, drafter) | {"stream": True, "stream_options": {"include_usage": True}} | params
         )
         started = time.perf_counter()
-        first = last = None
+        arrivals: list[tuple[float, int]] = []
         usage: dict[str, Any] = {}
         drafts: tuple[int | None, int | None] = (None, None)
         details = None
         async for event in self.events("/v1/chat/completions", body):
-            if any(_holds_text(choice.get("delta") or {}) for choice in event["choices"]):
-                last = time.perf_counter() - started
-                first = last if first is None else first
+            deltas = [choice.get("delta") or {} for choice in event["choices"]]
+            if any(map(_holds_text, deltas)):
+                text = sum(len(delta.get("content") or "") for delta in deltas)
+                arrivals.append((time.perf_counter() - started, text))
             usage = event.get("usage") or usage
             if event.get("sglext") or event.get("metrics"):
                 drafts = _drafts(event)
                 details = (event.get("sglext") or {}).get("spec_tokens_details")
-        if first is None or last is None:
+        if not arrivals:
             raise EngineError("the answer held no text to time")
-        return Timing(first, last, usage["completion_tokens"], *drafts, details)
+        return Timing(arrivals[0][0], arrivals[-1][0], usage["completion_tokens"], *drafts, details, tuple(arrivals))
 
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """POST JSON, read JSON. Raises EngineError for an answer other than 200."""

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
-from itertools import cycle, islice
+from itertools import accumulate, cycle, islice
 from typing import Any
 
-from service.bench.client import Client, connected
+from service.bench.client import Client, Timing, connected
 from service.bench.prompts import Prompt
 from service.bench.servers import SERVED_NAME, Workshop
 from service.profiles.schema import Profile, Speculation
@@ -24,8 +24,8 @@ FLOOR = 0.97
 class Phase:
     """One contestant at one concurrency: completion tokens over wall seconds, and what was drafted.
 
-    `early` is the throughput over the first half of the answers: what it costs to adapt to the new load. A phase may
-    be repeated: all repeats have the same `number`.
+    `early` is the throughput while the first half of all text arrives: what it costs to adapt to the new load. A phase
+    may be repeated: all repeats have the same `number`.
     """
 
     contestant: str
@@ -85,22 +85,28 @@ async def _phase(
     await client.flush_cache()
     chosen = list(islice(cycle(prompts), concurrency * rounds))
     gate = asyncio.Semaphore(concurrency)
-    ends: list[tuple[float, int]] = []
-    drafted = [0, 0]
-    started = time.perf_counter()
+    began = time.perf_counter()
 
-    async def one(prompt: Prompt) -> None:
+    async def one(prompt: Prompt) -> tuple[float, Timing]:
         async with gate:
-            timing = await client.stream(prompt.messages, temperature=0, max_tokens=tokens, ignore_eos=True)
-        ends.append((time.perf_counter() - started, timing.tokens))
-        drafted[0] += timing.proposed or 0
-        drafted[1] += timing.accepted or 0
+            sent = time.perf_counter() - began
+            return sent, await client.stream(prompt.messages, temperature=0, max_tokens=tokens, ignore_eos=True)
 
-    await asyncio.gather(*(one(prompt) for prompt in chosen))
-    total = sum(count for _, count in ends)
-    half = ends[: max(1, len(ends) // 2)]
-    early = sum(count for _, count in half) / half[-1][0]
-    return Phase(name, number, concurrency, len(chosen), total, ends[-1][0], early, drafted[0], drafted[1])
+    answers = await asyncio.gather(*(one(prompt) for prompt in chosen))
+    seconds = time.perf_counter() - began
+    total = sum(timing.tokens for _, timing in answers)
+    early = total / 2 / half_way([(sent + at, text) for sent, timing in answers for at, text in timing.arrivals])
+    proposed = sum(timing.proposed or 0 for _, timing in answers)
+    accepted = sum(timing.accepted or 0 for _, timing in answers)
+    return Phase(name, number, concurrency, len(chosen), total, seconds, early, proposed, accepted)
+
+
+def half_way(arrivals: Sequence[tuple[float, int]]) -> float:
+    """When half of all text was there, from (seconds, characters) in any order; counted in whole pieces."""
+    pieces = sorted(arrivals)
+    half = sum(size for _, size in pieces) / 2
+    came = accumulate(size for _, size in pieces)
+    return next(at for (at, _), so_far in zip(pieces, came, strict=True) if so_far >= half)
 
 
 def load_rows(phases: Sequence[Phase]) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.bench.load import PLAIN, Phase, load_rows
+from service.bench.load import PLAIN, Phase, half_way, load_rows
 
 
 def test_speedups_are_against_plain_in_the_same_phase() -> None:
@@ -34,3 +34,10 @@ def test_repeats_are_summed_and_their_own_speedups_told() -> None:
     assert drafted["speedup"] == pytest.approx(1.0)
     assert drafted["speedups"] == pytest.approx([2.0, 2 / 3])
     assert (drafted["requests"], drafted["proposed"], drafted["accepted"]) == (16, 10, 4)
+
+
+def test_half_of_the_text_counts_answers_that_are_still_coming() -> None:
+    together = [(float(at), 5) for at in range(1, 11)]
+    assert half_way(together) == 5.0
+    assert half_way([*reversed(together), (9.5, 50)]) == 9.5
+    assert half_way([(2.0, 7)]) == 2.0
