@@ -130,15 +130,6 @@ class TreeBuilder:
         return DraftTree(tokens, parents, confidences, sources)
 
 
-def accepted_path(tree: DraftTree, targets: Sequence[int]) -> list[int]:
-    """Nodes on the longest path whose tokens the target model chose.
-
-    `targets[0]` is the target's token behind the root, `targets[1 + i]` the one behind node i.
-    """
-    ((path, _),) = follow([tree], lambda wanted: [targets[1 + node] for _, node in wanted])
-    return path
-
-
 def follow(
     trees: Sequence[DraftTree], next_tokens: Callable[[list[tuple[int, int]]], list[int]]
 ) -> list[tuple[list[int], list[int]]]:

@@ -15,8 +15,8 @@ from service.sglang_plugin.operators.tree import (
     verify_tree_greedy_cpu,
     write_links,
 )
-from service.speculation.tree import DraftTree, accepted_path
-from tests.speculation.trees import draft_trees
+from service.speculation.tree import DraftTree
+from tests.speculation.trees import accepted_path, draft_trees
 
 
 def links(parents: list[int]) -> tuple[list[int], list[int]]:

@@ -8,7 +8,7 @@ from functools import cache
 
 from service.speculation.drafter import Drafter
 from service.speculation.models.loading import load_model
-from service.speculation.tree import accepted_path
+from tests.speculation.trees import accepted_path
 
 
 @cache

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.speculation.tree import ROOT, DraftTree, TreeBuilder, accepted_path, follow
-from tests.speculation.trees import draft_trees
+from service.speculation.tree import ROOT, DraftTree, TreeBuilder, follow
+from tests.speculation.trees import accepted_path, draft_trees
 
 
 def children(tree: DraftTree, parent: int) -> list[int]:

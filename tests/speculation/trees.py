@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
-from service.speculation.tree import ROOT, DraftTree
+from service.speculation.tree import ROOT, DraftTree, follow
 
 
 @st.composite
@@ -20,3 +22,12 @@ def draft_trees(draw: st.DrawFn, max_nodes: int = 10, vocabulary: int = 4) -> Dr
             parents.append(parent)
             tokens.append(token)
     return DraftTree(tuple(tokens), tuple(parents))
+
+
+def accepted_path(tree: DraftTree, targets: Sequence[int]) -> list[int]:
+    """Nodes on the longest path whose tokens the target model chose.
+
+    `targets[0]` is the target's token behind the root, `targets[1 + i]` the one behind node i.
+    """
+    ((path, _),) = follow([tree], lambda wanted: [targets[1 + node] for _, node in wanted])
+    return path
