@@ -19,6 +19,8 @@ class Backend:
     """
 
     url: str
+    weight: float = 1.0
+    """Its share of the work relative to others of the pool; at 0 it gets nothing new."""
     health: Health = "unknown"
     reason: str = "not checked yet"
     in_flight: int = 0

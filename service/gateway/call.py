@@ -116,7 +116,7 @@ class Call:
 
     def _candidates(self) -> Iterator[Backend]:
         """Each usable backend once; a broken connection to the only one is worth a second try."""
-        order = self.pool.order()
+        order = self.pool.order(self.prepared)
         yield from order
         if len(order) == 1 and order[0].usable:
             yield order[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from service.errors import ModelNotFoundError
 from service.gateway.backends import Backend
-from service.gateway.routing import POLICIES, RoutingPolicy
+from service.gateway.routing import Routed, RoutingPolicy, routing_registry
 from service.profiles.config import Config, Model, Pool
 from service.profiles.kv_methods import kv_policy
 from service.profiles.schema import Speculation, SpeculationMode
@@ -48,12 +48,14 @@ class ServedPool:
         """The most draft tokens that one verify step can accept: one a level of the tree."""
         return deepest_draft(self.speculation)
 
-    def order(self) -> list[Backend]:
+    def order(self, request: Routed) -> list[Backend]:
         """Backends worth a try, the first one in front; empty when there is none."""
-        usable = [backend for backend in self.backends if backend.usable]
+        usable = [backend for backend in self.backends if backend.usable and backend.weight > 0]
         # With none usable, those that were away are tried: one that just came back need not wait for its check.
-        usable = usable or [backend for backend in self.backends if backend.away]
-        return [usable[index] for index in self.policy.order(usable)] if usable else []
+        usable = usable or [backend for backend in self.backends if backend.away and backend.weight > 0]
+        if len(usable) < 2:
+            return usable
+        return [usable[index] for index in self.policy.order(usable, request)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +111,11 @@ def _pool(model: str, pool: Pool, routing: str, metrics: Metrics) -> ServedPool:
     return ServedPool(
         name=pool.name,
         speculation=spec,
-        backends=tuple(Backend(url.rstrip("/")) for url in pool.backends),
-        policy=POLICIES.create(routing),
+        backends=tuple(
+            Backend(url.rstrip("/"), weight)
+            for url, weight in zip(pool.backends, pool.weights or (1.0,) * len(pool.backends), strict=True)
+        ),
+        policy=routing_registry().load(routing)(),
         metrics=PoolMetrics(metrics, model=model, pool=pool.name, algorithm=spec.algorithm, draft=draft_label(spec)),
         kv_policy=kv_policy(pool.profile.kv),
     )

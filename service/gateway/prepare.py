@@ -28,6 +28,10 @@ SGLEXT_FLAGS = {
     "return_output_ids_in_sglext": "output_ids",
 }
 
+SESSION_HEADERS = (b"x-session-id", b"x-smg-routing-key")
+SESSION_FIELDS = ("prompt_cache_key", "user")
+_BEGINNING = 16 * 1024
+
 T = TypeVar("T")
 
 
@@ -48,6 +52,7 @@ class Prepared:
     batch: bool
     wants_usage: bool
     wants_sglext: frozenset[str]
+    session: str | None
 
     @property
     def path(self) -> str:
@@ -57,12 +62,14 @@ class Prepared:
     def prompt_field(self) -> str:
         return "messages" if self.kind == "chat" else "prompt"
 
+    def beginning(self) -> bytes:
+        """The first 16 KiB of what the engine will read, as JSON; see `routing.Routed`. Raises as `encode` does."""
+        tools = _encoded(self.body["tools"]) if self.body.get("tools") else b""
+        return (tools + _encoded(self.body[self.prompt_field]))[:_BEGINNING]
+
     def encode(self, rid: str) -> bytes:
         """The body for one upstream attempt. Raises BadRequestError when it is nested too deeply."""
-        try:
-            return orjson.dumps({**self.body, "rid": rid})
-        except orjson.JSONEncodeError as error:
-            raise BadRequestError(f"The request body cannot be sent on: {error}.", param="body") from error
+        return _encoded({**self.body, "rid": rid})
 
 
 def prepare(
@@ -98,7 +105,15 @@ def prepare(
         batch=batch,
         wants_usage=wants_usage,
         wants_sglext=wants_sglext,
+        session=_session(body, headers),
     )
+
+
+def _encoded(value: object) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        raise BadRequestError(f"The request body cannot be sent on: {error}.", param="body") from error
 
 
 def _object(raw: bytes) -> dict[str, Any]:
@@ -111,6 +126,15 @@ def _object(raw: bytes) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise BadRequestError("The request body must be a JSON object.", param="body", code="invalid_json")
     return body
+
+
+def _session(body: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> str | None:
+    """What names the requests that belong together, the most explicit first; None when nothing does."""
+    for name in SESSION_HEADERS:
+        if value := headers.get(name):
+            return value.decode("latin-1")
+    named = (body.get(name) for name in SESSION_FIELDS)
+    return next((value for value in named if isinstance(value, str) and value), None)
 
 
 def _model_name(body: dict[str, Any]) -> str:

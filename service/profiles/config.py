@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
@@ -19,6 +19,17 @@ class Pool(Section):
     name: str = Field("default", pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="unique in its model")
     profile: Profile = Profile()
     backends: tuple[str, ...] = Field((), description="base URLs; none: `specserve serve` starts a local engine")
+    weights: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] = Field(
+        (), description="shares of `backends` in their order, 0: nothing new is sent there; none: equal shares"
+    )
+
+    @model_validator(mode="after")
+    def _each_backend_has_a_weight(self) -> Pool:
+        if self.weights and len(self.weights) != len(self.backends):
+            raise ValueError(f"{len(self.weights)} weights for {len(self.backends)} backends: give each backend one")
+        if self.weights and not any(self.weights):
+            raise ValueError("every backend has weight 0, so that nothing serves: give one a weight above 0")
+        return self
 
     @field_validator("backends")
     @classmethod

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.gateway.routing.base import Load
+from service.gateway.routing.base import Load, Routed, from_turn
 
 
 @dataclass
 class RoundRobin:
-    """Each request starts one backend further than the last one. Blind to load: use it for equal backends."""
+    """Each request starts one backend further than the last one. Blind to load and weights: for equal backends."""
 
     _turn: int = 0
 
-    def order(self, loads: Sequence[Load]) -> list[int]:
-        start = self._turn % len(loads)
+    def order(self, backends: Sequence[Load], request: Routed) -> list[int]:
+        del request
         self._turn += 1
-        return [*range(start, len(loads)), *range(start)]
+        return from_turn(self._turn - 1, len(backends))
