@@ -28,6 +28,7 @@ from service.cli_options import (
     read_config,
 )
 from service.cli_reference import rewrite_file
+from service.cli_trial import trial
 from service.cli_view import Announcement, preparing, print_methods, print_report
 from service.engine.inspection import inspect
 from service.engine.plan import EnginePlan, plan_engines, with_local_backends
@@ -201,6 +202,7 @@ def _registered() -> Facts:
         accept_rules=tuple(accept_registry()),
         kv_eviction=tuple(eviction_registry()),
         page_selectors=tuple(selector_registry()),
+        trial=trial,
     )
 
 

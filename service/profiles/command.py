@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from service.profiles.schema import KvCache, Profile
 from service.profiles.speculation_args import draft_attention_args, drafter_names, speculation_args, traits_of
@@ -149,6 +150,7 @@ def _plugin_environment(profile: Profile) -> dict[str, str]:
             "drafters": drafter_names(spec),
             "controllers": spec.controllers,
             "options": spec.drafter_options,
+            "controller_options": spec.controller_options,
             "sharing": spec.sharing,
             "accept": spec.accept,
             "accept_options": spec.accept_options,
@@ -160,16 +162,18 @@ def _plugin_environment(profile: Profile) -> dict[str, str]:
     return {}
 
 
-def _eviction_environment(kv: KvCache) -> dict[str, str]:
-    if kv.eviction == "none":
-        return {}
-    settings = {
+def eviction_settings(kv: KvCache) -> dict[str, Any]:
+    """What the engine is told about eviction; `options` are the policy's parameters."""
+    return {
         "policy": kv.eviction,
         "budget": kv.budget,
         "interval": kv.eviction_interval,
         "options": {"sinks": kv.sinks, "recent": kv.window, **kv.eviction_options},
     }
-    return {"SPECSERVE_KV_EVICTION": json.dumps(settings)}
+
+
+def _eviction_environment(kv: KvCache) -> dict[str, str]:
+    return {} if kv.eviction == "none" else {"SPECSERVE_KV_EVICTION": json.dumps(eviction_settings(kv))}
 
 
 def _selection_environment(kv: KvCache) -> dict[str, str]:

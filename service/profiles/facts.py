@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from service.profiles.schema import Profile
 
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "fp8_e4m3": 1, "fp8_e5m2": 1}
 
@@ -52,6 +55,8 @@ class Facts:
     page_selectors: tuple[str, ...] | None = None
     quality: QualityReport | None = None
     memory_bytes: int | None = None
+    trial: Callable[[Profile], Mapping[str, str]] | None = None
+    """What is wrong with the settings of the parts that a profile names, by field."""
     target: ModelShape | None = None
     draft: ModelShape | None = None
 

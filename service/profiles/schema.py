@@ -52,6 +52,9 @@ class Speculation(Section):
         min_length=1,
         description="registered controllers, the outermost first; `specserve` only",
     )
+    controller_options: dict[str, dict[str, str | int | float | bool | tuple[float, ...]]] = Field(
+        {}, description="settings of controllers by their names; `specserve` only"
+    )
     sharing: Literal["request", "pool"] = Field(
         "request",
         description="what drafters learn across requests: nothing, or everything in this pool; `specserve` only",

@@ -14,7 +14,8 @@ SHARING = ("request", "pool")
 
 @dataclass(frozen=True)
 class SpecConfig:
-    """`drafters` to choose from, `controllers` from the outermost in, `options` by drafter name.
+    """`drafters` to choose from, `controllers` from the outermost in, `options` by drafter name, `controller_options`
+    by controller name.
 
     `sharing` says what drafters may learn across requests: nothing, or all of this engine's requests as one tenant.
     `accept` is the rule for greedy requests; all but `strict` are lossy.
@@ -26,6 +27,7 @@ class SpecConfig:
     sharing: Literal["request", "pool"] = "request"
     accept: str = "strict"
     accept_options: Mapping[str, Any] = field(default_factory=dict)
+    controller_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def read_config(environment: Mapping[str, str]) -> SpecConfig:
@@ -39,7 +41,7 @@ def _config(**values: Any) -> SpecConfig:
     for name in ("drafters", "controllers"):
         if name in given:
             given[name] = tuple(given[name])
-    for name in ("options", "accept_options"):
+    for name in ("options", "controller_options", "accept_options"):
         if name in given:
             given[name] = dict(given[name])
     config = SpecConfig(**given)

@@ -52,7 +52,8 @@ class Speculator:
             tokenizer=tokenizer,
             model=model,
         )
-        self.controller = build_controller(config.controllers, Setting(config.drafters, budget, self.cost))
+        setting = Setting(config.drafters, budget, self.cost)
+        self.controller = build_controller(config.controllers, setting, config.controller_options)
 
     def clear(self) -> None:
         """Forget what drafters learnt; SGLang calls this when its caches are flushed."""

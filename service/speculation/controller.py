@@ -145,15 +145,21 @@ def controller_registry() -> Registry[type[DraftController]]:
     return registry
 
 
-def build_controller(names: Sequence[str], setting: Setting) -> DraftController:
+def build_controller(
+    names: Sequence[str], setting: Setting, options: Mapping[str, Mapping[str, Any]] | None = None
+) -> DraftController:
     """The controllers of the list around one another, the outermost first: `("roofline", "dcut", "ucb")`.
 
-    Raises UnknownNameError for a name that is not registered, ValueError for an impossible order.
+    `options` are their parameters, by name. Raises UnknownNameError for a name that is not registered, ValueError for
+    an impossible order and for parameters that a controller does not have or take.
     """
     registry = controller_registry()
     controller: DraftController | None = None
     for name in reversed(names):
-        controller = registry.load(name).for_engine(setting, controller)
+        try:
+            controller = registry.load(name).for_engine(setting, controller, **(options or {}).get(name, {}))
+        except TypeError as error:
+            raise ValueError(f"controller {name}: {error}") from error
     if controller is None:
         raise ValueError("at least one controller is needed; `fixed` uses the first drafter always")
     return controller

@@ -196,6 +196,16 @@ IMPOSSIBLE: dict[str, tuple[Profile, str, str]] = {
         "speculation.drafter_options",
         "does not draft here",
     ),
+    "idle_controller_options": (
+        profile(speculation={"controller_options": {"ucb": {"scale": 1}}}),
+        "speculation.controller_options",
+        "does not control here",
+    ),
+    "controllers_in_an_impossible_order": (
+        profile(speculation={"controllers": ["roofline", "dcut"]}),
+        "speculation.controllers",
+        "put one behind it",
+    ),
     "drafters_of_ngram": (
         profile(speculation={"algorithm": "ngram", "drafters": ["suffix"]}),
         "speculation.drafters",

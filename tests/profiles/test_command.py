@@ -59,6 +59,7 @@ def test_our_settings_reach_the_engine_as_one_variable() -> None:
         "sharing": "pool",
         "accept": "strict",
         "accept_options": {},
+        "controller_options": {},
     }
     usual = json.loads(dict(command(Profile()).env)["SPECSERVE_SPECULATION"])
     assert usual["drafters"] == ["goose"] and usual["controllers"] == ["roofline", "dcut", "fixed"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from service.cli_trial import trial
 from service.profiles.facts import Facts, ModelShape, model_shape
 from service.profiles.rules import RULES, check, pairs
 from service.profiles.schema import Profile
@@ -18,6 +19,7 @@ FACTS = Facts(
     kv_eviction=("none", "streaming", "snapkv"),
     page_selectors=("none", "quest"),
     memory_bytes=8 * 2**30,
+    trial=trial,
     target=SMOLLM2,
 )
 

@@ -14,8 +14,9 @@ class CacheAware:
     """Longest known beginning first, if it is `share` of the prompt at least; the rest by load.
 
     A backend with more open requests than `factor` times the idlest one's and `slack` more comes behind the others
-    whatever it has read: a popular beginning then spreads over as many backends as its traffic needs, and no hot spot forms. The
-    index holds what was sent, not what engines still cache: one that restarted looks warm until its blocks age.
+    whatever it has read: a popular beginning then spreads over as many backends as its traffic needs, and no hot spot
+    forms. The index holds what was sent, not what engines still cache: one that restarted looks warm until its blocks
+    age.
 
     Parameters: `share` of the prompt that must be known (default 0.3); `factor` (1.5) and `slack` (4 requests) of the
     load guard.

@@ -12,6 +12,7 @@ from service.profiles.rules import (
     extra_args,
     pairs,
     parallel,
+    parts,
     precision,
     requests,
     resources,
@@ -26,6 +27,7 @@ __all__ = ["RULES", "Case", "Facts", "Finding", "Level", "Rule", "check"]
 RULES: tuple[Rule, ...] = (
     *speculation.RULES,
     *specserve.RULES,
+    *parts.RULES,
     *pairs.RULES,
     *parallel.RULES,
     *attention.RULES,

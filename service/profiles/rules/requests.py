@@ -33,7 +33,7 @@ def penalties_are_approximate(case: Case) -> Iterator[Finding]:
         yield warning(
             _FIELD,
             f"{case.spec.algorithm} is lossless but for requests with penalties or min_new_tokens, whose counts lag "
-            "by a step; specserve does not draft for those",
+            "by a step: where that matters use specserve, which counts the tokens of each draft",
         )
 
 

@@ -63,12 +63,23 @@ def controllers_are_known(case: Case) -> Iterator[Finding]:
         yield error(field, f"{_repeated(names)} stands twice: name each controller once")
 
 
+def controller_options_are_read(case: Case) -> Iterator[Finding]:
+    """Options of a controller that does not stand in the list would be ignored."""
+    idle = sorted(set(case.spec.controller_options) - set(case.spec.controllers))
+    if idle and case.spec.algorithm == "specserve":
+        yield error(
+            "speculation.controller_options",
+            f"{', '.join(idle)} does not control here: remove its options, or add it to controllers",
+        )
+
+
 def own_settings_belong_to_specserve(case: Case) -> Iterator[Finding]:
     """SGLang's algorithms read none of these."""
     spec, usual = case.spec, Speculation()
     if spec.algorithm == "specserve":
         return
-    for name in ("drafters", "drafter_options", "controllers", "sharing", "accept", "accept_options"):
+    options = ("drafter_options", "controller_options", "accept_options")
+    for name in ("drafters", "controllers", "sharing", "accept", *options):
         if getattr(spec, name) != getattr(usual, name):
             yield error(
                 f"speculation.{name}",
@@ -120,6 +131,7 @@ RULES: tuple[Rule, ...] = (
     drafters_make_a_choice,
     drafter_options_are_read,
     controllers_are_known,
+    controller_options_are_read,
     own_settings_belong_to_specserve,
     the_accept_rule_is_known,
     a_shared_pool_is_one_tenant,
