@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from service.sglang_plugin.request_extras import (
     extras_of,
-    has_penalties,
     mode_of,
     remaining_tokens,
     sampling_of,
@@ -88,7 +87,7 @@ class DraftBook:
 
     def _limit(self, req: Req) -> int:
         params = req.sampling_params
-        if mode_of(params.custom_params) == "off" or has_penalties(params, len(req.output_ids)):
+        if mode_of(params.custom_params) == "off":
             return 0
         wanted = extras_of(params.custom_params).get("budget")
         most = min(self._budget, wanted) if isinstance(wanted, int) else self._budget

@@ -52,16 +52,6 @@ def sampling_of(req: Req) -> Sampling | None:
     return None if params.top_k == 1 or seed is None else Sampling(float(params.temperature), seed)
 
 
-def has_penalties(params: Any, generated: int) -> bool:
-    """Whether a draft token inside the step would change the later tokens' penalties, `generated` tokens in."""
-    return bool(
-        params.frequency_penalty
-        or params.presence_penalty
-        or params.repetition_penalty != 1.0
-        or params.min_new_tokens > generated
-    )
-
-
 def remaining_tokens(req: Req) -> int:
     """Tokens that the request may still generate (>= 1 while it runs)."""
     return int(req.sampling_params.max_new_tokens) - len(req.output_ids)

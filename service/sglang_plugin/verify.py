@@ -18,16 +18,7 @@ if TYPE_CHECKING:
 def adjust_logits(
     logits: torch.Tensor, info: SamplingBatchInfo, rows: torch.Tensor, grammar_mask: GrammarMask | None
 ) -> None:
-    """Apply penalties, logit biases and the grammar to a verify batch. Mutates `logits` [rows, vocab].
-
-    Penalties count the committed text only, as SGLang's do; a request with penalties must not be drafted for.
-    """
-    from sglang.srt.sampling.penaltylib.repetition_penalty import apply_scaling_penalties
-
-    if info.acc_additive_penalties is not None:
-        logits.add_(info.acc_additive_penalties[rows])
-    if info.acc_scaling_penalties is not None:
-        apply_scaling_penalties(logits, info.acc_scaling_penalties[rows])
+    """Apply logit biases and the grammar to a verify batch, after its penalties. Mutates `logits` [rows, vocab]."""
     if info.logit_bias is not None:
         logits.add_(info.logit_bias[rows])
     if grammar_mask is not None:
@@ -57,6 +48,7 @@ def sample_tree(
     batch_size, n = len(batch.seq_lens), verify_input.draft_token_num
     logits = logits_output.next_token_logits
     rows = torch.arange(batch_size).repeat_interleave(n)
+    _penalize_alike(logits, batch.sampling_info, rows)
     adjust_logits(logits, batch.sampling_info, rows, grammar_mask)
     draws = NextTokens(logits, batch.sampling_info, rows, verify_input.positions.reshape(-1).long())
     trees, flat_rows = linked_trees(verify_input, batch_size)
@@ -68,6 +60,16 @@ def sample_tree(
         accept_index[i, : len(reached)] = torch.tensor(reached, dtype=torch.int32)
         predict[reached] = torch.tensor(emitted, dtype=torch.int32)
     return predict, torch.tensor([len(emitted) for _, emitted in found], dtype=torch.int32), accept_index
+
+
+def _penalize_alike(logits: torch.Tensor, info: SamplingBatchInfo, rows: torch.Tensor) -> None:
+    """SGLang's penalties, the same for all rows of a request; see `penalties` for exact ones. Mutates `logits`."""
+    from sglang.srt.sampling.penaltylib.repetition_penalty import apply_scaling_penalties
+
+    if info.acc_additive_penalties is not None:
+        logits.add_(info.acc_additive_penalties[rows])
+    if info.acc_scaling_penalties is not None:
+        apply_scaling_penalties(logits, info.acc_scaling_penalties[rows])
 
 
 def linked_trees(verify_input: Any, batch_size: int) -> tuple[list[DraftTree], list[list[int]]]:

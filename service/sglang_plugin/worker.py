@@ -21,6 +21,7 @@ from sglang.srt.speculative.ngram_info import NgramVerifyInput
 
 from service.sglang_plugin.acceptance import Acceptance, Found
 from service.sglang_plugin.grammar import obeying_grammar
+from service.sglang_plugin.penalties import penalize
 from service.sglang_plugin.spec_config import read_config
 from service.sglang_plugin.speculator import Speculator
 from service.sglang_plugin.teaching import teach
@@ -98,6 +99,7 @@ class SpecserveWorker(BaseSpecWorker):
         begin = time.perf_counter()
         result = self._target_worker.forward_batch_generation(batch, is_verify=True)
         logits = result.logits_output.next_token_logits
+        penalize(logits, batch.reqs, verify)
         adjust_logits(logits, batch.sampling_info, verify.rows, mask)
         found = self.acceptance.found(batch.reqs, verify, logits, batch.sampling_info)
         tokens, accept_lens = self._commit(batch, verify, found, result.logits_output)

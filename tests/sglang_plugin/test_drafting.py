@@ -9,7 +9,7 @@ from typing import Any, Self
 import pytest
 
 from service.sglang_plugin.drafting import DraftBook
-from service.sglang_plugin.request_extras import has_penalties, mode_of, pass_tools, remaining_tokens, tools_of
+from service.sglang_plugin.request_extras import mode_of, pass_tools, remaining_tokens, tools_of
 from service.speculation.controller import Plan
 from service.speculation.drafter import Drafter, DraftRequest, Sampling, VerifiedRows
 from service.speculation.tree import DraftTree
@@ -74,8 +74,7 @@ class Book:
 
 
 def params(**changes: Any) -> SimpleNamespace:
-    plain = {"frequency_penalty": 0.0, "presence_penalty": 0.0, "repetition_penalty": 1.0, "min_new_tokens": 0}
-    return SimpleNamespace(**{"custom_params": None, "max_new_tokens": 100, "top_k": 1, **plain, **changes})
+    return SimpleNamespace(**{"custom_params": None, "max_new_tokens": 100, "top_k": 1, **changes})
 
 
 def request(rid: str = "a", output: Sequence[int] = (), **changes: Any) -> Any:
@@ -113,25 +112,6 @@ def test_the_mode_decides(custom_params: dict[str, Any] | None, drafted: bool) -
 
 def test_a_malformed_extra_is_no_mode() -> None:
     assert mode_of({"specserve": "off"}) == "auto"
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"frequency_penalty": 0.1}, {"presence_penalty": -0.1}, {"repetition_penalty": 1.1}, {"min_new_tokens": 3}],
-)
-def test_penalties_are_never_drafted_over(change: dict[str, Any]) -> None:
-    assert has_penalties(params(**change), 1)
-    (tree,) = Book().propose([request(output=[3], **change)])
-    assert len(tree) == 0
-
-
-def test_no_penalties_by_default() -> None:
-    assert not has_penalties(params(), 0)
-
-
-def test_drafting_begins_once_the_least_length_is_reached() -> None:
-    assert has_penalties(params(min_new_tokens=3), 2)
-    assert not has_penalties(params(min_new_tokens=3), 3)
 
 
 @pytest.mark.parametrize(("left", "drafts"), [(1, 0), (2, 1), (4, 3), (5, 4), (50, 4)])
