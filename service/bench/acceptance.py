@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from service.bench.arms import arms_over_time
 from service.bench.client import Timing, connected
 from service.bench.prompts import Prompt
 from service.bench.servers import SERVED_NAME, Workshop
@@ -60,7 +61,7 @@ async def measure_acceptance(
             if name == "drafters":
                 contestants |= {drafter: Contestant(client, drafter=drafter) for drafter in field.drafters}
             else:
-                contestants[name] = Contestant(client)
+                contestants[name] = Contestant(client, choices=speculation.algorithm == "specserve")
         return await measure_rates(contestants, prompts, tokens, say)
 
 
@@ -78,6 +79,14 @@ def acceptance_rows(categories: Sequence[Rates]) -> list[dict[str, Any]]:
         for rates in categories
         for name, timings in rates.timings.items()
     ]
+
+
+def chosen_arms(categories: Sequence[Rates], names: Sequence[str]) -> dict[str, dict[str, list[float]]]:
+    """What each of the named contestants chose while texts grew, over all categories; see `arms_over_time`."""
+    return {
+        name: arms_over_time(timing.details for rates in categories for timing in rates.timings.get(name, ()))
+        for name in names
+    }
 
 
 def _counts(timings: Sequence[Timing]) -> dict[str, Any]:

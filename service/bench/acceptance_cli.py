@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from service.bench.acceptance import NGRAM, PLAIN, Field, acceptance_rows, measure_acceptance
+from service.bench.acceptance import NGRAM, PLAIN, Field, acceptance_rows, chosen_arms, measure_acceptance
+from service.bench.arms import STEPS
 from service.bench.plots import plot_lines
 from service.bench.prompts import Prompt
 from service.bench.report import plot_bars, plots_missing, print_table, write_summary
@@ -41,14 +42,15 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
     workshop, base = open_workshop(config_file, pool, options.out, options.say)
     categories = await measure_acceptance(workshop, base, options.field, options.prompts, options.tokens, options.say)
     rows = acceptance_rows(categories)
-    summary = {"tokens": options.tokens, "draft_tokens": options.field.draft_tokens, "rows": rows}
+    arms = chosen_arms(categories, ["+".join(names) for names in options.field.controllers])
+    summary = {"tokens": options.tokens, "draft_tokens": options.field.draft_tokens, "rows": rows, "arms": arms}
     options.say(f"written: {write_summary(options.out, summary)}")
-    _plot(options, rows)
+    _plot(options, rows, arms)
     title = f"Acceptance: {options.field.draft_tokens} rows a request and step, {options.tokens} tokens, batch 1"
     print_table(title, COLUMNS, [[row[column] for column in COLUMNS] for row in rows])
 
 
-def _plot(options: Options, rows: Sequence[dict[str, Any]]) -> None:
+def _plot(options: Options, rows: Sequence[dict[str, Any]], arms: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
     if missing := plots_missing():
         options.say(missing)
         return
@@ -69,6 +71,11 @@ def _plot(options: Options, rows: Sequence[dict[str, Any]]) -> None:
         x="position",
         y="accepted, relative to position 1",
     )
+    for name, shares in arms.items():
+        if shares:
+            steps = [f"{STEPS * place + 1}-{STEPS * (place + 1)}" for place in range(len(next(iter(shares.values()))))]
+            path = options.out / f"arms-{name}.png"
+            plot_bars(path, f"{name}: chosen by decode step", steps, shares, unit="share of requests", stacked=True)
     for name in names:
         if name != NGRAM:
             _plot_sources(options.out / f"sources-{name}.png", name, categories, found)

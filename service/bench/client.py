@@ -88,14 +88,19 @@ class Client:
         *,
         mode: Mode | None = None,
         drafter: str | None = None,
+        choices: bool = False,
         **params: Any,
     ) -> Timing:
-        """One streamed chat completion, only timed; `drafter` is for an engine of algorithm SPECSERVE alone.
+        """One streamed chat completion, only timed.
+
+        `drafter`, and `choices` (every step's choice is told), are for an engine of algorithm SPECSERVE alone.
 
         Raises EngineError when no token arrives.
         """
         body = (
-            self._body(messages, mode, drafter) | {"stream": True, "stream_options": {"include_usage": True}} | params
+            self._body(messages, mode, drafter, choices)
+            | {"stream": True, "stream_options": {"include_usage": True}}
+            | params
         )
         started = time.perf_counter()
         arrivals: list[tuple[float, int]] = []
@@ -143,10 +148,15 @@ class Client:
         return {"X-Speculation-Metrics": "1"} if self._dialect == "gateway" else {}
 
     def _body(
-        self, messages: Sequence[Mapping[str, str]], mode: Mode | None, drafter: str | None = None
+        self,
+        messages: Sequence[Mapping[str, str]],
+        mode: Mode | None,
+        drafter: str | None = None,
+        choices: bool = False,
     ) -> dict[str, Any]:
         body: dict[str, Any] = {"model": self._model, "messages": list(messages)}
-        wishes = {name: wish for name, wish in (("mode", mode), ("drafter", drafter)) if wish is not None}
+        named = (("mode", mode), ("drafter", drafter), ("choices", choices or None))
+        wishes = {name: wish for name, wish in named if wish is not None}
         if self._dialect == "engine":
             body["return_spec_tokens_details"] = True
             if wishes:

@@ -12,12 +12,16 @@ from service.bench.prompts import Prompt
 
 @dataclass(frozen=True)
 class Contestant:
-    """One engine and how it is asked. `cold` empties its caches before each prompt; `drafter` picks one of many."""
+    """One engine and how it is asked. `cold` empties its caches before each prompt; `drafter` picks one of many.
+
+    With `choices` the engine tells each step's drafter and draft tokens.
+    """
 
     client: Client
     mode: Mode | None = None
     cold: bool = True
     drafter: str | None = None
+    choices: bool = False
 
 
 @dataclass
@@ -76,6 +80,7 @@ async def _ask(contestant: Contestant, prompt: Prompt, tokens: int) -> Timing:
         prompt.messages,
         mode=contestant.mode,
         drafter=contestant.drafter,
+        choices=contestant.choices,
         temperature=0,
         max_tokens=tokens,
         ignore_eos=not prompt.tools,  # a tool call ends where its grammar ends

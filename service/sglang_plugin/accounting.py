@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from service.sglang_plugin.request_extras import mode_of
+from service.sglang_plugin.request_extras import extras_of, mode_of
 from service.sglang_plugin.trace import TRACE_KEY, StepTrace, encode_step
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def _append(req: Req, step: StepTrace, tokens: int) -> None:
         req.customized_info = {}
     trace = req.customized_info.setdefault(TRACE_KEY, [])
     trace.extend([0] * (len(req.output_ids) - len(trace)))
-    trace.extend(encode_step(step)[:tokens])
+    choices = extras_of(req.sampling_params.custom_params).get("choices") is True
+    trace.extend(encode_step(step, choices=choices)[:tokens])
 
 
 def count_real_nodes(tree: tuple[np.ndarray, np.ndarray], worker: Any, batch: ScheduleBatch) -> None:

@@ -32,16 +32,23 @@ def spec_tokens_details(meta_info: dict[str, Any]) -> Any:
         spec_verify_ct=steps,
         spec_correct_drafts_histogram=counts.accepted_histogram(),
         spec_cap_lens_histogram=counts.proposed_histogram(),
-        specserve=Account(sources=counts.sources(), draft_s=counts.draft_s(), verify_s=counts.verify_s()),
+        specserve=Account(
+            sources=counts.sources(), draft_s=counts.draft_s(), verify_s=counts.verify_s(), choices=counts.choices()
+        ),
     )
 
 
 class Account(BaseModel):
-    """What SGLang's details have no field for: draft tokens by source, and seconds (None: not known)."""
+    """What SGLang's details have no field for: draft tokens by source, and seconds (None: not known).
+
+    `choices` are drafter and draft tokens of each decode step, where the request's `custom_params.specserve.choices`
+    is true.
+    """
 
     sources: dict[str, dict[str, Any]]
     draft_s: float | None
     verify_s: float | None
+    choices: list[tuple[str | None, int]] | None = None
 
 
 @cache

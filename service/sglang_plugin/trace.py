@@ -2,8 +2,9 @@
 
 One value per output token. The first token of a decode step carries `[proposed, draft_us, verify_us, source]`, with
 `proposed` as {source: draft tokens}, the times in microseconds (None: not known) and the source of the token itself
-(None: it was no draft). Further accepted draft tokens carry their source, all other tokens 0. SGLang cuts the list
-together with the text, so drafts that were accepted behind a stop never count. Blank (`None` or 0) throughout: the
+(None: it was no draft); where the request asked for `choices`, also the drafter that was chosen. Further accepted
+draft tokens carry their source, all other tokens 0. SGLang cuts the list together with the text, so drafts that were
+accepted behind a stop never count. Blank (`None` or 0) throughout: the
 tokens came from the prefill or from a request that was told not to speculate.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from service.speculation.tree import DraftTree
@@ -30,6 +31,7 @@ class StepTrace:
     accepted_from: tuple[str, ...]
     draft_s: float | None = None
     verify_s: float | None = None
+    drafter: str | None = None
 
     @classmethod
     def of(
@@ -37,7 +39,7 @@ class StepTrace:
     ) -> StepTrace:
         """What a verified tree gave; nodes without a source count for their drafter."""
         sources = tree.sources or (drafter or UNNAMED,) * len(tree)
-        return cls(Counter(sources), tuple(sources[node] for node in path), draft_s, verify_s)
+        return cls(Counter(sources), tuple(sources[node] for node in path), draft_s, verify_s, drafter)
 
     @property
     def proposed(self) -> int:
@@ -50,31 +52,39 @@ class StepTrace:
         return len(self.accepted_from)
 
 
-def encode_step(step: StepTrace) -> list[Any]:
-    """Trace of one decode step that emits its accepted draft tokens and the bonus token."""
+def encode_step(step: StepTrace, *, choices: bool = False) -> list[Any]:
+    """Trace of one decode step that emits its accepted draft tokens and the bonus token; with `choices` the drafter."""
     times = [None if s is None else round(s * 1e6) for s in (step.draft_s, step.verify_s)]
     first = [dict(step.proposed_by), *times, step.accepted_from[0] if step.accepted_from else None]
+    first += [step.drafter] if choices else []
     return [first, *step.accepted_from[1:], 0] if step.accepted_from else [first]
 
 
 def decode_trace(codes: Sequence[Any]) -> TraceCounts | None:
     """Read a completion's trace back; None when no decode step left one."""
-    steps: list[tuple[dict[str, int], list[str], float | None, float | None]] = []
+    steps: list[StepTrace] = []
+    chosen = False
     for code in codes:
         if isinstance(code, list):
-            proposed, draft_us, verify_us, source = code
-            seconds = [None if us is None else us / 1e6 for us in (draft_us, verify_us)]
-            steps.append((proposed, [] if source is None else [source], seconds[0], seconds[1]))
+            proposed, draft_us, verify_us, source, *drafter = code
+            draft_s, verify_s = [None if us is None else us / 1e6 for us in (draft_us, verify_us)]
+            accepted = () if source is None else (source,)
+            steps.append(StepTrace(proposed, accepted, draft_s, verify_s, drafter[0] if drafter else None))
+            chosen = chosen or bool(drafter)
         elif isinstance(code, str) and steps:
-            steps[-1][1].append(code)
-    return TraceCounts(tuple(StepTrace(p, tuple(a), d, v) for p, a, d, v in steps)) if steps else None
+            steps[-1] = replace(steps[-1], accepted_from=(*steps[-1].accepted_from, code))
+    return TraceCounts(tuple(steps), chosen) if steps else None
 
 
 @dataclass(frozen=True, slots=True)
 class TraceCounts:
-    """What one completion's decode steps proposed and got accepted, in draft tokens; plain steps included."""
+    """What one completion's decode steps proposed and got accepted, in draft tokens; plain steps included.
+
+    `chosen` tells whether the trace names the drafters.
+    """
 
     steps: tuple[StepTrace, ...]
+    chosen: bool = False
 
     @property
     def verify_steps(self) -> int:
@@ -115,6 +125,10 @@ class TraceCounts:
             }
             for source in sorted(proposed)
         }
+
+    def choices(self) -> list[tuple[str | None, int]] | None:
+        """Drafter and draft tokens of each decode step; None when the trace does not name drafters."""
+        return [(step.drafter, step.proposed) for step in self.steps] if self.chosen else None
 
     def draft_s(self) -> float | None:
         """Seconds of drafting for this completion; None when they are not known."""

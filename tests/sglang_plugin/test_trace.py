@@ -102,7 +102,7 @@ def test_by_hand() -> None:
 
 def test_nodes_without_a_source_count_for_their_drafter() -> None:
     tree = DraftTree((1, 2), (ROOT, 0))
-    assert StepTrace.of(tree, [0], "suffix", 0.1, 0.2) == StepTrace({"suffix": 2}, ("suffix",), 0.1, 0.2)
+    assert StepTrace.of(tree, [0], "suffix", 0.1, 0.2) == StepTrace({"suffix": 2}, ("suffix",), 0.1, 0.2, "suffix")
     marked = DraftTree((1, 2), (ROOT, 0), None, ("spine", "branch"))
     assert StepTrace.of(marked, [0, 1], "goose", 0.1, 0.2).accepted_from == ("spine", "branch")
 
@@ -121,3 +121,13 @@ def test_unknown_times_stay_unknown() -> None:
 
 def test_an_empty_histogram() -> None:
     assert histogram([]) == []
+
+
+def test_choices_are_told_to_those_who_ask() -> None:
+    steps = [StepTrace({"copy": 2}, ("copy",), 0.1, 0.2, "goose"), StepTrace({}, (), 0.1, 0.2)]
+    told = decode_trace([0, *(code for step in steps for code in encode_step(step, choices=True))])
+    assert told is not None
+    assert told.choices() == [("goose", 2), (None, 0)]
+    untold = decode_trace([0, *(code for step in steps for code in encode_step(step))])
+    assert untold is not None
+    assert untold.choices() is None
