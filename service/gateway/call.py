@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from time import perf_counter
 
-import aiohttp
-
 from service.errors import BackendError
 from service.gateway.backends import Backend
 from service.gateway.edit import StreamEditor, Wants, edit_body
@@ -20,8 +18,9 @@ from service.gateway.prepare import Prepared
 from service.gateway.reaper import Reaper
 from service.gateway.reply import Reply
 from service.gateway.tally import Tally
-from service.gateway.upstream import BrokenError, UnreachableError, Upstream
+from service.gateway.upstream import Upstream
 from service.gateway.upstream_errors import client_is_at_fault, upstream_error
+from service.gateway.wire import BrokenError, UnreachableError
 from service.settings import GatewaySettings
 
 _MAX_BROKEN = 2
@@ -62,7 +61,7 @@ class Call:
         self.editor = StreamEditor(self._wants, self.tally)
         self.ledger.tally = self.tally
 
-    async def run(self, guard: Guard, reply: Reply, headers: dict[str, str]) -> None:
+    async def run(self, guard: Guard, reply: Reply, headers: bytes) -> None:
         """Serve the request.
 
         Raises RequestError while nothing was sent to the client, BrokenError when a stream breaks afterwards.
@@ -80,14 +79,13 @@ class Call:
     async def drain(self) -> None:
         """Read the rest of the answer for its figures only; raises when it does not come or is none."""
         assert self.exchange is not None
-        response = await self.exchange.answer()
         if not self.prepared.stream:
             edit_body(await self.exchange.read_all(), self._wants, self.tally)
             return
-        while not self.tally.done and (chunk := await response.content.readany()):
+        while not self.tally.done and (chunk := await self.exchange.read()):
             self.editor.feed(chunk)
 
-    async def _open(self, guard: Guard, headers: dict[str, str]) -> tuple[Exchange, bytes]:
+    async def _open(self, guard: Guard, headers: bytes) -> tuple[Exchange, bytes]:
         """The first exchange that answers, with the first bytes for the client (without a stream: all)."""
         broken = 0
         error = BackendError(
@@ -105,8 +103,8 @@ class Call:
                 self.ledger.reason = str(unreachable)
                 backend.mark_down(str(unreachable), away=True)
                 exchange.close()
-            except (BrokenError, aiohttp.ClientError, OSError) as failure:
-                self.ledger.reason = str(failure) or type(failure).__name__
+            except BrokenError as failure:
+                self.ledger.reason = str(failure)
                 error = BackendError("The backend closed the connection before it answered.", code="backend_broken")
                 self._reaper.abort(exchange)
                 broken += 1
@@ -121,15 +119,15 @@ class Call:
         if len(order) == 1 and order[0].usable:
             yield order[0]
 
-    async def _attempt(self, exchange: Exchange, guard: Guard, headers: dict[str, str]) -> bytes:
+    async def _attempt(self, exchange: Exchange, guard: Guard, headers: bytes) -> bytes:
         self.ledger.pause()
         guard.waiting("backend", self._settings.first_byte_timeout_s)
-        response = await exchange.send(headers)
-        if response.status != 200:
+        status = await exchange.send(headers)
+        if status != 200:
             raw = await exchange.read_all()
             exchange.close(reuse=True)
             raise upstream_error(
-                response.status,
+                status,
                 raw,
                 fields=self.prepared.body,
                 prompt_field=self.prepared.prompt_field,
@@ -138,7 +136,7 @@ class Call:
             body = await exchange.read_all()
             self.ledger.resume()
             return body
-        first = await response.content.readany()
+        first = await exchange.read()
         self.ledger.resume()
         if not first:
             raise BrokenError(f"{exchange.backend.url}: the stream ended before its first event")
@@ -152,8 +150,8 @@ class Call:
             raise BackendError("The backend's answer is not a JSON object.", code="backend_answer") from error
 
     async def _relay(self, exchange: Exchange, out: bytes, guard: Guard, reply: Reply) -> None:
-        assert exchange.response is not None
-        content, idle, tally = exchange.response.content, self._settings.idle_timeout_s, self.tally
+        idle, tally = self._settings.idle_timeout_s, self.tally
+        guard.watch()
         guard.rearm()
         guard.waiting("client", idle)
         await reply.start_stream(self.pool.name, self._lossy)
@@ -162,7 +160,7 @@ class Call:
                 guard.waiting("client", idle)
                 await reply.chunk(out)
             guard.waiting("backend", idle)
-            chunk = await content.readany()
+            chunk = await exchange.read()
             if not chunk:
                 break
             out = self.editor.feed(chunk)
@@ -189,12 +187,12 @@ class Call:
 
     async def _finish(self, exchange: Exchange) -> None:
         """Take the end of the body, so that the connection can be used again."""
-        assert exchange.response is not None
         try:
-            async with asyncio.timeout(_END_OF_BODY_S):
-                while await exchange.response.content.readany():
-                    pass
-        except (TimeoutError, aiohttp.ClientError, OSError):
+            if not exchange.ended:
+                async with asyncio.timeout(_END_OF_BODY_S):
+                    while await exchange.read():
+                        pass
+        except (TimeoutError, BrokenError):
             exchange.close()
         else:
             exchange.close(reuse=True)

@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 
-import aiohttp
-
 from service.gateway.backends import Backend
+from service.gateway.connections import Connections
 from service.gateway.pools import ServedPool
 from service.gateway.prepare import Prepared
 from service.gateway.upstream import Upstream
+from service.gateway.wire import BrokenError, Connection
+
+# Far above what any model writes; a whole answer is held in memory.
+_MOST_BODY_BYTES = 2**28
 
 
 class Exchange:
     """An upstream request with the ids that abort it.
 
-    The request runs in a task of its own, so that a client that leaves does not end it before its abort was
-    sent and its last figures were read. `close` must be called; until then the backend counts it as open.
+    A client that leaves ends no exchange: what the backend sends is kept, within bounds, so that its last figures
+    can be read after the abort. `close` must be called; until then the backend counts the request as open.
     """
+
+    __slots__ = (
+        "_connection",
+        "_open",
+        "_parts",
+        "_pool_of",
+        "_prepared",
+        "_size",
+        "_upstream",
+        "backend",
+        "pool",
+        "rid",
+    )
 
     def __init__(self, prepared: Prepared, pool: ServedPool, backend: Backend, upstream: Upstream) -> None:
         self.backend = backend
         self.pool = pool
         self.rid = uuid.uuid4().hex
-        self.response: aiohttp.ClientResponse | None = None
         self._prepared = prepared
         self._upstream = upstream
-        self._task: asyncio.Task[aiohttp.ClientResponse] | None = None
+        self._connection: Connection | None = None
+        self._pool_of: Connections | None = None
         self._open = True
         self._parts: list[bytes] = []
+        self._size = 0
         backend.in_flight += 1
         pool.metrics.in_flight.inc()
 
@@ -45,32 +61,42 @@ class Exchange:
             return [self.rid]
         return [self.rid, *(f"{self.rid}_{number}" for number in range(prepared.prompts))]
 
-    async def send(self, headers: dict[str, str]) -> aiohttp.ClientResponse:
-        """Send the request and wait for the answer's headers; when cancelled, the request goes on.
+    async def send(self, headers: bytes) -> int:
+        """Send the request and wait for the answer's status; when cancelled, the request goes on.
 
-        Raises what Upstream.post raises, and BadRequestError for a body that cannot be encoded.
+        Raises UnreachableError, BrokenError, and BadRequestError for a body that cannot be encoded.
         """
         body = self._prepared.encode(self.rid)
-        self._task = asyncio.create_task(self._upstream.post(self.backend, self._prepared.path, body, headers))
-        return await self.answer()
+        self._pool_of, self._connection = await self._upstream.post(self.backend, self._prepared.path, body, headers)
+        return await self._connection.head()
 
-    async def answer(self) -> aiohttp.ClientResponse:
-        """The answer, now or when it comes."""
-        assert self._task is not None
-        self.response = await asyncio.shield(self._task)
-        return self.response
+    async def read(self) -> bytes:
+        """What came of the answer's body since the last call; empty at its end. Raises BrokenError."""
+        if self._connection is None:
+            raise BrokenError(f"{self.backend.url}: the request was not sent")
+        return await self._connection.read()
 
     async def read_all(self) -> bytes:
-        """The whole body; when cancelled, a later call goes on where this one stopped."""
-        response = await self.answer()
-        while part := await response.content.readany():
+        """The whole body; when cancelled, a later call goes on where this one stopped.
+
+        Raises BrokenError, also for a body that has no end in sight.
+        """
+        while part := await self.read():
             self._parts.append(part)
-        return b"".join(self._parts)
+            self._size += len(part)
+            if self._size > _MOST_BODY_BYTES:
+                raise BrokenError(f"{self.backend.url}: the answer is larger than {_MOST_BODY_BYTES} bytes")
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
     @property
     def sent(self) -> bool:
         """Whether the backend may know of the request."""
-        return self._task is not None
+        return self._connection is not None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the whole answer came."""
+        return self._connection is not None and self._connection.complete
 
     @property
     def closed(self) -> bool:
@@ -88,11 +114,9 @@ class Exchange:
         self._open = False
         self.backend.in_flight -= 1
         self.pool.metrics.in_flight.dec()
-        if self._task is not None and not self._task.done():
-            self._task.cancel()
-        elif self._task is not None and not self._task.cancelled() and self._task.exception() is None:
-            response = self._task.result()
-            if reuse:
-                response.release()
-            else:
-                response.close()
+        if self._connection is None or self._pool_of is None:
+            return
+        if reuse:
+            self._pool_of.give_back(self._connection)
+        else:
+            self._connection.cut()

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-import aiohttp
-
 from service.errors import BackendError, RequestError
 from service.gateway.call import Call
 from service.gateway.choose import choose_pool
@@ -16,8 +14,9 @@ from service.gateway.ledger import Ledger
 from service.gateway.prepare import Kind, prepare
 from service.gateway.reply import Reply, Send
 from service.gateway.service import Gateway
-from service.gateway.upstream import BrokenError
+from service.gateway.upstream import header_lines
 from service.gateway.upstream_errors import UpstreamStatusError
+from service.gateway.wire import BrokenError
 from service.telemetry.metrics import Outcome
 
 # Client headers that the backend gets too. The list is closed: SGLang lets headers override parameters.
@@ -61,7 +60,7 @@ class Flow:
         try:
             async with Guard(receive) as guard:
                 await call.run(guard, reply, self._upstream_headers())
-        except (BrokenError, SilentBackendError, aiohttp.ClientError, OSError) as failure:
+        except (BrokenError, SilentBackendError) as failure:
             await self._broken(failure, reply)
 
     def _plan(self, raw: bytes) -> Call:
@@ -98,12 +97,12 @@ class Flow:
         if not reply.finished:
             await reply.end_with_error(error)
 
-    def _upstream_headers(self) -> dict[str, str]:
-        headers = {"Content-Type": "application/json", "X-Request-Id": self._request_id}
+    def _upstream_headers(self) -> bytes:
+        headers = {b"Content-Type": b"application/json", b"X-Request-Id": self._request_id.encode()}
         for name in _FORWARDED:
             if (value := self._headers.get(name)) is not None:
-                headers[name.decode()] = value.decode("latin-1")
-        return headers
+                headers[name] = value
+        return header_lines(headers)
 
     def _settle(self) -> None:
         """Account now, or after the abort when the backend still works for nobody."""

@@ -10,6 +10,9 @@ from typing import Any, Literal
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Side = Literal["backend", "client"]
 
+# Well within the second after which nothing may run for a client that left.
+_WATCH_AFTER_S = 0.05
+
 
 class ClientLeftError(Exception):
     """The client closed its connection, or stopped reading; nobody is there to answer."""
@@ -25,7 +28,10 @@ class Guard:
     The work is cancelled when the client disconnects (ClientLeftError comes out), and when a wait that was
     announced with `waiting` takes too long (SilentBackendError, or ClientLeftError for the client's side).
     One timer serves a whole stream: a wait only notes its start. Cancellation from elsewhere passes through.
+    The client is watched from a moment later on, so that a quick answer costs no task.
     """
+
+    __slots__ = ("_limit", "_loop", "_owner", "_reason", "_receive", "_side", "_since", "_timer", "_watch")
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -34,13 +40,14 @@ class Guard:
         self._limit = 0.0
         self._side: Side = "backend"
         self._timer: asyncio.TimerHandle | None = None
+        self._watch: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Guard:
         self._loop = asyncio.get_running_loop()
         owner = asyncio.current_task()
         assert owner is not None
         self._owner = owner
-        self._watch = self._loop.create_task(self._watch_client())
+        self._timer = self._loop.call_later(_WATCH_AFTER_S, self._check)
         return self
 
     async def __aexit__(
@@ -51,10 +58,18 @@ class Guard:
             self._owner.uncancel()
             raise self._reason from None
 
+    def watch(self) -> None:
+        """Watch the client from now on."""
+        if self._watch is None:
+            self._watch = self._loop.create_task(self._watch_client())
+
     def release(self) -> None:
         """Stop watching. Call it before the last byte: servers report a finished request as disconnected."""
-        self._watch.cancel()
-        self.rearm()
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def waiting(self, side: Side, seconds: float) -> None:
         """From now on this side must do something within `seconds`."""
@@ -64,12 +79,15 @@ class Guard:
 
     def rearm(self) -> None:
         """Let a shorter limit count from the next `waiting` on."""
-        if self._timer is not None:
+        if self._timer is not None and self._watch is not None:
             self._timer.cancel()
             self._timer = None
 
     def _check(self) -> None:
-        assert self._since is not None
+        self._timer = None
+        self.watch()
+        if self._since is None:
+            return
         left = self._since + self._limit - self._loop.time()
         if left > 0:
             self._timer = self._loop.call_later(left, self._check)

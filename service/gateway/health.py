@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-import aiohttp
-
 from service.gateway.backends import Backend
 from service.gateway.pools import Catalog, ServedPool
 from service.gateway.upstream import Upstream
+from service.gateway.wire import BrokenError, UnreachableError
 from service.settings import GatewaySettings
 
 
@@ -44,7 +43,7 @@ async def check(backend: Backend, upstream: Upstream, timeout_s: float) -> None:
         status = await upstream.health(backend, timeout_s)
     except TimeoutError:
         backend.miss(f"no answer to the health check in {timeout_s:g} s")
-    except (aiohttp.ClientError, OSError) as error:
+    except (UnreachableError, BrokenError) as error:
         backend.mark_down(str(error) or type(error).__name__, away=True)
     else:
         if status < 400:

@@ -18,6 +18,7 @@ from service.settings import GatewaySettings
 
 Kind = Literal["chat", "completion"]
 PATHS: dict[Kind, str] = {"chat": "/v1/chat/completions", "completion": "/v1/completions"}
+_RAW_PATHS: dict[Kind, bytes] = {kind: path.encode() for kind, path in PATHS.items()}
 
 # Request flag -> the key of `sglext` that it asks for.
 SGLEXT_FLAGS = {
@@ -55,8 +56,8 @@ class Prepared:
     session: str | None
 
     @property
-    def path(self) -> str:
-        return PATHS[self.kind]
+    def path(self) -> bytes:
+        return _RAW_PATHS[self.kind]
 
     @property
     def prompt_field(self) -> str:

@@ -6,10 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-import aiohttp
-
 from service.gateway.exchange import Exchange
-from service.gateway.upstream import BrokenError, UnreachableError
+from service.gateway.wire import BrokenError, UnreachableError
 
 # An abort that overtakes its request is forgotten by SGLang, so it is repeated.
 _REPEAT_S = 0.15
@@ -70,6 +68,6 @@ async def _quietly(drain: Awaitable[None]) -> bool:
     """Whether the answer came to its end. Its failures are what an abort is expected to cause."""
     try:
         await drain
-    except (UnreachableError, BrokenError, aiohttp.ClientError, OSError, ValueError):
+    except (UnreachableError, BrokenError, ValueError):
         return False
     return True

@@ -1,71 +1,53 @@
-"""HTTP to the backends: one shared session, and errors in words that the request flow understands."""
+"""HTTP to the backends: requests that generate, aborts and health checks over pooled connections."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import aiohttp
 import orjson
 
 from service.gateway.backends import Backend
+from service.gateway.connections import Connections
+from service.gateway.wire import BrokenError, Connection, UnreachableError
 from service.settings import GatewaySettings
 
-# uvicorn, which serves SGLang, closes idle connections after 5 s; reuse must stop before that.
-_KEEPALIVE_S = 4.0
 _ABORT_TIMEOUT_S = 2.0
-
-
-class UnreachableError(Exception):
-    """No connection could be opened: the backend did not see the request."""
-
-
-class BrokenError(Exception):
-    """The connection broke before an answer: the backend may have begun the work."""
+_JSON = b"Content-Type: application/json\r\n"
+_NO_LINE = (b"\r", b"\n", b"\0")
 
 
 class Upstream:
     """The client side of the gateway. `start` and `close` belong to the event loop that serves requests."""
 
     def __init__(self, settings: GatewaySettings) -> None:
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_timeout_s)
-        self._health_path = settings.health_path
+        self._connect_timeout_s = settings.connect_timeout_s
+        self._health_path = settings.health_path.encode()
         key = settings.backend_api_key
-        self._headers = {"Accept-Encoding": "identity"}
+        self._headers = b"Accept-Encoding: identity\r\n"
         if key is not None:
-            self._headers["Authorization"] = f"Bearer {key.get_secret_value()}"
-        self._session: aiohttp.ClientSession | None = None
+            self._headers += header_line(b"Authorization", b"Bearer " + key.get_secret_value().encode())
+        self._pools: dict[str, Connections] | None = None
 
     async def start(self) -> None:
-        """Open the session."""
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S, ttl_dns_cache=10),
-            timeout=self._timeout,
-            headers=self._headers,
-            # A backend's cookie would go along with every client's requests, and pin them to one replica.
-            cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=("User-Agent", "Accept"),
-            auto_decompress=False,
-            read_bufsize=2**18,
-        )
+        """Allow connections from now on."""
+        self._pools = {}
 
     async def close(self) -> None:
-        """Close the session and every connection."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        """Cut every connection."""
+        pools, self._pools = self._pools or {}, None
+        for connections in pools.values():
+            connections.close()
 
-    async def post(self, backend: Backend, path: str, body: bytes, headers: dict[str, str]) -> aiohttp.ClientResponse:
-        """Send a request and wait for the answer's headers, without a time limit of its own.
+    async def post(self, backend: Backend, path: bytes, body: bytes, headers: bytes) -> tuple[Connections, Connection]:
+        """Send a request and give the connection that its answer will come on; `headers` are whole lines.
 
-        Raises UnreachableError or BrokenError. The caller must release or close the response.
+        Waits only for a connection. Raises UnreachableError. The caller must cut or give back the connection.
         """
-        try:
-            return await self._open().post(backend.url + path, data=body, headers=headers, allow_redirects=False)
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
-            raise UnreachableError(f"{backend.url}: {error}") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise BrokenError(f"{backend.url}: {error or type(error).__name__}") from error
+        connections = self._connections(backend)
+        connection = await connections.take()
+        connection.send(connections.head(b"POST", path, headers, len(body)), body)
+        return connections, connection
 
     async def abort(self, backend: Backend, rids: Sequence[str]) -> bool:
         """Ask the backend to stop these requests; false when it could not be told. Never raises for that."""
@@ -74,24 +56,60 @@ class Upstream:
 
     async def _abort(self, backend: Backend, rid: str) -> bool:
         try:
-            async with self._open().post(
-                f"{backend.url}/abort_request",
-                data=orjson.dumps({"rid": rid}),
-                headers={"Content-Type": "application/json"},
-                timeout=aiohttp.ClientTimeout(total=_ABORT_TIMEOUT_S),
-            ) as response:
-                return response.status < 400
-        except (aiohttp.ClientError, OSError, TimeoutError):
+            async with asyncio.timeout(_ABORT_TIMEOUT_S):
+                return await self._status(backend, b"POST", b"/abort_request", orjson.dumps({"rid": rid})) < 400
+        except (UnreachableError, BrokenError, TimeoutError):
             return False
 
     async def health(self, backend: Backend, timeout_s: float) -> int:
-        """Status of the backend's health check. Raises TimeoutError, aiohttp.ClientError or OSError."""
-        async with self._open().get(
-            backend.url + self._health_path, timeout=aiohttp.ClientTimeout(total=timeout_s)
-        ) as response:
-            return response.status
+        """Status of the backend's health check. Raises TimeoutError, UnreachableError or BrokenError."""
+        async with asyncio.timeout(timeout_s):
+            return await self._status(backend, b"GET", self._health_path, b"")
 
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            raise RuntimeError("the upstream session is not open: run the application's lifespan")
-        return self._session
+    async def _status(self, backend: Backend, method: bytes, path: bytes, body: bytes) -> int:
+        """Status of one small request that does no harm when it comes twice; its answer's text does not matter."""
+        connections = self._connections(backend)
+        connection = await connections.take()
+        head = connections.head(method, path, _JSON if body else b"", len(body))
+        try:
+            return await _ask(connections, connection, head, body)
+        except BrokenError:
+            # An idle connection that the backend closed just now says nothing about the backend.
+            if not connection.untouched:
+                raise
+        return await _ask(connections, await connections.fresh(), head, body)
+
+    def _connections(self, backend: Backend) -> Connections:
+        if self._pools is None:
+            raise RuntimeError("the upstream is not open: run the application's lifespan")
+        found = self._pools.get(backend.url)
+        if found is None:
+            found = self._pools[backend.url] = Connections(
+                backend.url, connect_timeout_s=self._connect_timeout_s, headers=self._headers
+            )
+        return found
+
+
+async def _ask(connections: Connections, connection: Connection, head: bytes, body: bytes) -> int:
+    try:
+        connection.send(head, body)
+        status = await connection.head()
+        while await connection.read():
+            pass
+    except BaseException:
+        connection.cut()
+        raise
+    connections.give_back(connection)
+    return status
+
+
+def header_lines(headers: Mapping[bytes, bytes]) -> bytes:
+    """Headers as they go over the wire. Raises ValueError for a value that would be more than one line."""
+    return b"".join([header_line(name, value) for name, value in headers.items()])
+
+
+def header_line(name: bytes, value: bytes) -> bytes:
+    """One header as it goes over the wire. Raises ValueError for a value that would be more than one line."""
+    if any(mark in value for mark in _NO_LINE):
+        raise ValueError(f"the header {name.decode('latin-1')} holds a line end")
+    return b"%s: %s\r\n" % (name, value)
