@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 import uvloop
 
+from service.bench.models import MODEL_DRAFTERS
 from service.bench.prompts import DEFAULT_PROMPTS, load_prompts
 
 app = typer.Typer(no_args_is_help=True)
@@ -38,6 +39,7 @@ MODEL_FREE = (
 """The drafters that need no draft model: what is compared by default."""
 DEFAULT_DRAFTERS = ("goose",)
 DEFAULT_CONTROLLERS = ("fixed", "roofline,dcut,fixed")
+DEFAULT_SOAKED = ("dapq", "h2o")
 CONTROLLER_LISTS = ("ucb", "exp3", "hedge", "roofline,dcut,hedge")
 
 
@@ -122,14 +124,15 @@ def matrix(
     limit: Annotated[int, typer.Option(min=1, help="prompts, taken from all categories in turn")] = 6,
     out: Annotated[Path, typer.Option(help="folder for results and logs")] = Path("bench-out/matrix"),
     tokens: Annotated[int, typer.Option(min=2, help="longest answer, tokens")] = 40,
-    drafter: Annotated[list[str] | None, typer.Option(help="drafters; none: all without a model")] = None,
+    drafter: Annotated[list[str] | None, typer.Option(help="drafters; none: all, those with models too")] = None,
     controllers: Annotated[list[str] | None, typer.Option(help="lists of controllers; none: all")] = None,
 ) -> None:
     """Every drafter and controller x text, JSON schema, tools x greedy, sampled x batch 1, 4 against plain decoding."""
     from service.bench import matrix_cli
 
     lists = tuple(tuple(part.strip() for part in names.split(",")) for names in controllers or CONTROLLER_LISTS)
-    options = matrix_cli.Options(load_prompts(prompts, limit), tokens, out, tuple(drafter or MODEL_FREE), lists, _say)
+    names = tuple(drafter or (*MODEL_FREE, *MODEL_DRAFTERS))
+    options = matrix_cli.Options(load_prompts(prompts, limit), tokens, out, names, lists, _say)
     if not asyncio.run(matrix_cli.run(options, pool=pool, config_file=config_file)):
         raise typer.Exit(1)
 
@@ -216,6 +219,29 @@ def quality(
         _say,
     )
     if not asyncio.run(quality_cli.run(options, pool=pool, config_file=config_file)):
+        raise typer.Exit(1)
+
+
+@app.command("kv-soak")
+def kv_soak(
+    pool: Pool = None,
+    config_file: ConfigFile = None,
+    prompts: Prompts = DEFAULT_PROMPTS,
+    out: Annotated[Path, typer.Option(help="folder for results and logs")] = Path("bench-out/kv-soak"),
+    eviction: Annotated[list[str] | None, typer.Option(help="eviction policies, one engine each")] = None,
+    requests: Annotated[int, typer.Option(min=1, help="requests of each policy")] = 200,
+    budget: Annotated[int, typer.Option(min=1, help="tokens kept")] = 128,
+    limit_s: Annotated[
+        float, typer.Option(min=1, help="no request begins later, seconds; fewer than all: missed")
+    ] = 300,
+    seed: Annotated[int, typer.Option(help="of lengths, wishes and aborts")] = 0,
+) -> None:
+    """Requests that lose tokens, aborts and retractions on poisoned slots; exit status 1 when a slot is lost or read."""
+    from service.bench import kv_soak_cli
+
+    policies = tuple(eviction or DEFAULT_SOAKED)
+    options = kv_soak_cli.Options(load_prompts(prompts), policies, requests, budget, limit_s, seed, out, _say)
+    if not asyncio.run(kv_soak_cli.run(options, pool=pool, config_file=config_file)):
         raise typer.Exit(1)
 
 

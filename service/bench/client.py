@@ -138,6 +138,24 @@ class Client:
                 if line.startswith(b"data: {"):
                     yield orjson.loads(line[6:])
 
+    async def text(self, path: str) -> str:
+        """The body of a GET. Raises EngineError for an answer other than 200."""
+        async with self._session.get(path) as response:
+            body = await response.text()
+            if response.status != 200:
+                raise EngineError(f"{path} answered {response.status}: {body[:300]}")
+            return body
+
+    async def get(self, path: str) -> Any:
+        """The JSON of a GET. Raises EngineError as `text` does."""
+        return orjson.loads(await self.text(path))
+
+    async def abort(self, rid: str) -> None:
+        """Stop the request with that id, if it is there. SGLang only."""
+        async with self._session.post("/abort_request", json={"rid": rid}) as response:
+            if response.status != 200:
+                raise EngineError(f"/abort_request answered {response.status}: {(await response.text())[:300]}")
+
     async def flush_cache(self) -> None:
         """Empty the prefix cache and all drafters' memory. SGLang only; it must be idle."""
         async with self._session.post("/flush_cache", params={"timeout": "30"}) as response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,9 @@ from service.profiles.schema import Profile
 
 DROPPED_LAYERS = range(12, 16)
 """Of SmolLM2's 30 layers the four that its next token depends on least."""
+
+MODEL_DRAFTERS = ("draft_model", "pard", "layer_skip")
+"""The drafters that run a model."""
 
 
 def prepared(store: ModelStore, model: str, say: Callable[[str], None]) -> Path:
@@ -40,6 +43,21 @@ def truncated_draft(target: Path, cache_dir: Path, dropped: range = DROPPED_LAYE
             truncate(target, draft, dropped)
             write(draft, f"{target.name} without layers {dropped.start} to {dropped.stop - 1}")
     return draft
+
+
+def model_drafter_options(names: Iterable[str], draft: Path) -> dict[str, dict[str, str | int | float]]:
+    """Settings of the drafters among `names` that run a model: short chains of `draft`, kept however unsure they are.
+
+    `pard` takes the same model, which was not trained for it, with token 0 as the mask: what it proposes is poor, and
+    must still change no text.
+    """
+    unsure: dict[str, str | int | float] = {"depth": 3, "min_confidence": 0.0}
+    known: dict[str, dict[str, str | int | float]] = {
+        "draft_model": {"model": str(draft), **unsure},
+        "pard": {"model": str(draft), "mask_token": 0, **unsure},
+        "layer_skip": unsure,
+    }
+    return {name: known[name] for name in names if name in known}
 
 
 def base_profile(config: Config, pool: str | None) -> Profile:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import operator
+from itertools import accumulate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from service.speculation.accept.asd import Asd
 from service.speculation.accept_rule import Exempt, accept_registry
-from service.speculation.tree import ROOT, DraftTree, accepted_path
-from tests.speculation.trees import draft_trees
+from service.speculation.tree import ROOT, DraftTree
+from tests.speculation.trees import accepted_path, draft_trees
 
 
 class Rows:
@@ -104,3 +108,33 @@ def test_ends_are_neither_passed_over_nor_taken_by_exception(token: int) -> None
 def test_impossible_options_are_refused() -> None:
     with pytest.raises(ValueError, match="asd"):
         Asd(gate=-1)
+
+
+@given(st.lists(st.floats(0.01, 0.99), min_size=1, max_size=8))
+def test_block_verification_of_certain_drafts_accepts_what_drawing_does(chances: list[float]) -> None:
+    """Block verification (arXiv 2403.10444, algorithm 2) with draft distributions that are point masses.
+
+    `chances` are the target's probabilities of the draft tokens, each behind the ones before.
+    """
+    joint = [1.0, *accumulate(chances, operator.mul)]
+    ends = []
+    for i, chance in enumerate(joint):
+        left = chance * (1 - chances[i]) if i < len(chances) else chance
+        # Behind the whole block nothing is left to compare with: it is accepted with its joint probability.
+        ends.append(left / (left + 1 - chance) if i < len(chances) else left)
+    block = [ends[i] * math.prod(1 - later for later in ends[i + 1 :]) for i in range(len(ends))]
+    drawing = [joint[i] * (1 - chances[i] if i < len(chances) else 1.0) for i in range(len(joint))]
+    assert block == pytest.approx(drawing)
+
+
+@given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6))
+def test_rejection_sampling_of_certain_siblings_accepts_what_drawing_does(weights: list[float]) -> None:
+    """Siblings tried one after the other against the residual distribution; the last weight is all other tokens'."""
+    chances = [weight / sum(weights) for weight in weights]
+    rejected, accepted, residual = 1.0, [], list(chances)
+    for sibling in range(len(chances) - 1):
+        accepted.append(rejected * residual[sibling])
+        rejected *= 1 - residual[sibling]
+        residual[sibling] = 0.0
+        residual = [chance / sum(residual) for chance in residual]
+    assert accepted == pytest.approx(chances[:-1])
