@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
 
 from service.bench.cli import MODEL_FREE
+from service.bench.models import MODEL_DRAFTERS
 from tests.engine.conftest import profile
 from tests.engine.host import Engine, EngineHost, chat_body, details, ids
 from tests.engine.texts import CODE, REPEAT, STORY, VARIED
 
-ALL = (*MODEL_FREE, "draft_model", "bench_widths")
+ALL = (*MODEL_FREE, *MODEL_DRAFTERS, "bench_widths")
 TOOL = {
     "type": "function",
     "function": {
@@ -38,8 +40,12 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def drafters(host: EngineHost) -> Engine:
-    """One engine with all drafters; the draft model is the target itself."""
-    options = {"draft_model": {"model": str(host.target), "depth": 4}}
+    """One engine with all drafters; the draft model is the target itself, and pard's mask any token."""
+    options = {
+        "draft_model": {"model": str(host.target), "depth": 4},
+        "pard": {"model": str(host.target), "mask_token": 0, "depth": 3},
+        "layer_skip": {"min_confidence": 0.0, "depth": 3},
+    }
     return host.use(
         "drafters", profile(algorithm="specserve", drafters=ALL, controllers=("fixed",), drafter_options=options)
     )
@@ -53,10 +59,10 @@ def plain_kinds() -> dict[str, list[int]]:
 
 @pytest.fixture
 def controlled(host: EngineHost) -> Engine:
-    """One engine whose drafter and budget are chosen by controllers."""
-    chosen = ("prompt_lookup", "suffix", "goose")
+    """One engine whose drafter and budget are chosen by controllers, and whose requests learn from each other."""
+    chosen = ("ngram_corpus", "suffix", "goose")
     names = ("roofline", "dcut", "hedge")
-    return host.use("controlled", profile(algorithm="specserve", drafters=chosen, controllers=names))
+    return host.use("controlled", profile(algorithm="specserve", drafters=chosen, controllers=names, sharing="pool"))
 
 
 def wish(drafter: str, mode: str = "on") -> dict[str, Any]:
@@ -70,8 +76,9 @@ def test_greedy_texts_are_those_of_plain_decoding(drafters: Engine, plain_ids: l
     assert [ids(answer) for answer in answers] == plain_ids[:3]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("drafter", MODEL_FREE)
+@pytest.mark.parametrize(
+    ("drafter", "kind"), [*product(MODEL_FREE, KINDS), *((drafter, "sampled") for drafter in MODEL_DRAFTERS)]
+)
 def test_other_requests_are_those_of_plain_decoding(
     drafters: Engine, plain_kinds: dict[str, list[int]], drafter: str, kind: str
 ) -> None:
@@ -135,3 +142,13 @@ def test_controllers_change_no_token(controlled: Engine, plain_ids: list[list[in
 
 def test_on_is_not_overruled_by_controllers(controlled: Engine) -> None:
     assert details(controlled.chat(REPEAT, "on"))["spec_num_proposed_drafts"] > 0
+
+
+def test_requests_of_a_shared_pool_learn_from_each_other(controlled: Engine) -> None:
+    controlled.flush()
+    first, second = [controlled.chat(STORY, **wish("ngram_corpus"), max_tokens=64) for _ in range(2)]
+    assert ids(first) == ids(second)
+    assert details(second)["spec_num_correct_drafts"] > details(first)["spec_num_correct_drafts"] + 20
+    controlled.flush()
+    third = controlled.chat(STORY, **wish("ngram_corpus"), max_tokens=64)
+    assert details(third)["spec_num_correct_drafts"] == details(first)["spec_num_correct_drafts"]
