@@ -39,8 +39,9 @@ MODEL_FREE = (
 """The drafters that need no draft model: what is compared by default."""
 DEFAULT_DRAFTERS = ("goose",)
 DEFAULT_CONTROLLERS = ("fixed", "roofline,dcut,fixed")
+DEFAULT_CONTEXTS = (512, 1024, 3072, 6000)
 DEFAULT_SOAKED = ("dapq", "h2o")
-CONTROLLER_LISTS = ("ucb", "exp3", "hedge", "roofline,dcut,hedge")
+CONTROLLER_LISTS = ("fixed", "ucb", "exp3", "hedge", "roofline,dcut,hedge")
 
 
 @app.callback()
@@ -127,7 +128,7 @@ def matrix(
     drafter: Annotated[list[str] | None, typer.Option(help="drafters; none: all, those with models too")] = None,
     controllers: Annotated[list[str] | None, typer.Option(help="lists of controllers; none: all")] = None,
 ) -> None:
-    """Every drafter and controller x text, JSON schema, tools x greedy, sampled x batch 1, 4 against plain decoding."""
+    """Every drafter x controller x text, JSON schema, tools x greedy, sampled x batch 1, 4 against plain decoding."""
     from service.bench import matrix_cli
 
     lists = tuple(tuple(part.strip() for part in names.split(",")) for names in controllers or CONTROLLER_LISTS)
@@ -222,6 +223,36 @@ def quality(
         raise typer.Exit(1)
 
 
+@app.command("kv-cost")
+def kv_cost(
+    pool: Pool = None,
+    config_file: ConfigFile = None,
+    prompts: Prompts = DEFAULT_PROMPTS,
+    out: Annotated[Path, typer.Option(help="folder for results and logs")] = Path("bench-out/kv-cost"),
+    eviction: Annotated[list[str] | None, typer.Option(help="eviction policies; nothing named: all")] = None,
+    selector: Annotated[list[str] | None, typer.Option(help="page selectors; nothing named: all")] = None,
+    context: Annotated[list[int] | None, typer.Option(min=64, help="tokens of context, in turn")] = None,
+    budget: Annotated[int, typer.Option(min=48, help="tokens kept, or read in a step")] = 256,
+) -> None:
+    """Time and bytes of decode steps by length of context, the whole KV cache against each policy, and where they meet.
+
+    Exit status 1 when a policy changed a text that fits its budget.
+    """
+    from service.bench import kv_cost_cli
+
+    options = kv_cost_cli.Options(
+        load_prompts(prompts),
+        tuple(eviction or ()),
+        tuple(selector or ()),
+        tuple(sorted(context or DEFAULT_CONTEXTS)),
+        budget,
+        out,
+        _say,
+    )
+    if not asyncio.run(kv_cost_cli.run(options, pool=pool, config_file=config_file)):
+        raise typer.Exit(1)
+
+
 @app.command("kv-soak")
 def kv_soak(
     pool: Pool = None,
@@ -236,7 +267,7 @@ def kv_soak(
     ] = 300,
     seed: Annotated[int, typer.Option(help="of lengths, wishes and aborts")] = 0,
 ) -> None:
-    """Requests that lose tokens, aborts and retractions on poisoned slots; exit status 1 when a slot is lost or read."""
+    """Requests that lose tokens, aborts, retractions, poisoned slots; exit status 1 when a slot is lost or read."""
     from service.bench import kv_soak_cli
 
     policies = tuple(eviction or DEFAULT_SOAKED)

@@ -57,7 +57,10 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One drafter or controller in one setting; `proposed` None where nothing was speculated."""
+    """One drafter under one list of controllers in one setting; `proposed` None where nothing was speculated.
+
+    `drafter` is empty where the controllers chose it.
+    """
 
     drafter: str
     controllers: tuple[str, ...]
@@ -94,9 +97,12 @@ class MatrixRun:
         controllers: Sequence[tuple[str, ...]],
         options: dict[str, dict[str, Any]],
     ) -> list[Cell]:
-        """All drafters one by one under `fixed`, then each list of controllers choosing among them all."""
+        """Under each list of controllers all drafters one by one, and the controllers' own choice among them.
+
+        Raises EngineError when an engine fails.
+        """
         cells = []
-        for names in (("fixed",), *controllers):
+        for names in controllers:
             self.say(f"starting an engine: {', '.join(names)}")
             speculation = Speculation.model_validate(
                 {"drafters": tuple(drafters), "controllers": names, "drafter_options": options}
@@ -106,8 +112,7 @@ class MatrixRun:
                 workshop.serving("matrix-" + "-".join(names), profile) as url,
                 connected(url, "engine", SERVED_NAME) as client,
             ):
-                chosen = drafters if names == ("fixed",) else [""]
-                cells += await self._on_engine(client, names, chosen)
+                cells += await self._on_engine(client, names, wished(drafters, names))
         return cells
 
     async def _on_engine(self, client: Client, controllers: tuple[str, ...], drafters: Sequence[str]) -> list[Cell]:
@@ -115,13 +120,14 @@ class MatrixRun:
         for kind, sampling, batch in product(KINDS, SAMPLINGS, BATCHES):
             plain = await self._answers(client, kind, sampling, batch, {"mode": "off"})
             for drafter in drafters:
-                wishes = {"mode": "on", "drafter": drafter} if drafter else {}
+                # Not `on`: it overrules the controllers, which are what is tested.
+                wishes = {"mode": "auto", "drafter": drafter} if drafter else {"mode": "auto"}
                 drafted = await self._answers(client, kind, sampling, batch, wishes)
                 cell = _cell(drafter, controllers, kind, sampling, batch, plain, drafted)
                 cells.append(cell)
                 verdict = "" if cell.passed else "  <-- DIFFERS"
                 self.say(
-                    f"{drafter or '+'.join(controllers)}, {kind}, {sampling}, batch {batch}: "
+                    f"{drafter or 'own choice'} under {','.join(controllers)}, {kind}, {sampling}, batch {batch}: "
                     f"{cell.identical} of {cell.answers}{verdict}"
                 )
         return cells
@@ -145,6 +151,11 @@ class MatrixRun:
             return answer
 
         return list(await asyncio.gather(*(one(seed, prompt) for seed, prompt in enumerate(self.prompts))))
+
+
+def wished(drafters: Sequence[str], controllers: Sequence[str]) -> list[str]:
+    """The drafters that requests name in turn; "" names none, which tells something only where there is a choice."""
+    return [*drafters] if controllers[-1] == "fixed" else ["", *drafters]
 
 
 def _cell(

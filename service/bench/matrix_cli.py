@@ -14,7 +14,7 @@ from service.bench.report import print_table, write_summary
 from service.bench.workshop import open_workshop
 from service.profiles.config import load_config
 
-COLUMNS = ("drafter or controllers", "cells", "answers", "identical", "excused", "failed cells", "proposed", "accepted")
+COLUMNS = ("drafter", "controllers", "cells", "answers", "identical", "excused", "failed cells", "proposed", "accepted")
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,16 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
     cells = await suite.run(workshop, base, options.drafters, options.controllers, drafters)
     summary = matrix_summary(cells)
     options.say(f"written: {write_summary(options.out, summary)}")
-    groups: dict[str, list[Cell]] = {}
+    groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
-        groups.setdefault(cell.drafter or " + ".join(cell.controllers), []).append(cell)
+        groups.setdefault((cell.drafter or "own choice", ",".join(cell.controllers)), []).append(cell)
     title = f"Text, JSON schema, tools x greedy, sampled x batch 1, 4: {options.tokens} tokens"
-    print_table(title, COLUMNS, [_row(name, group) for name, group in groups.items()])
+    print_table(title, COLUMNS, [[*names, *_counts(group)] for names, group in groups.items()])
     return bool(summary["passed"])
 
 
-def _row(name: str, cells: Sequence[Cell]) -> list[object]:
+def _counts(cells: Sequence[Cell]) -> list[object]:
     return [
-        name,
         len(cells),
         sum(cell.answers for cell in cells),
         sum(cell.identical for cell in cells),

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from service.bench import matrix
 from service.bench.client import Completion
-from service.bench.matrix import KINDS, _cell, matrix_summary
+from service.bench.matrix import KINDS, MatrixRun, _cell, matrix_summary
+from service.bench.models import MODEL_DRAFTERS, model_drafter_options
+from service.bench.prompts import Prompt
+from service.bench.servers import Workshop
+from service.profiles.schema import Profile
+from service.speculation.drafter import drafter_registry
 
 
 def answer(*ids: int, margins: tuple[float, ...] | None = None, proposed: int | None = None) -> Completion:
@@ -38,3 +52,51 @@ def test_sampled_answers_may_differ_at_ties_but_not_often() -> None:
 def test_the_kinds_ask_for_text_schema_and_tools() -> None:
     assert set(KINDS) == {"text", "json schema", "tools"}
     assert KINDS["tools"]["tool_choice"] == "required"
+
+
+class Answering:
+    """Stands in for an engine and its client: the same answer always, unless a spoilt drafter is named."""
+
+    def __init__(self) -> None:
+        self.controllers: list[tuple[str, ...]] = []
+        self.wishes: list[dict[str, str]] = []
+
+    @asynccontextmanager
+    async def serving(self, name: str, profile: Profile) -> AsyncIterator[str]:
+        self.controllers.append(profile.speculation.controllers)
+        yield name
+
+    async def complete(self, _messages: object, *, custom_params: Any, **_: object) -> list[Completion]:
+        wishes = custom_params["specserve"]
+        self.wishes.append(wishes)
+        return [answer(9 if wishes.get("drafter") == "suffix" else 1, margins=(1.0,), proposed=1)]
+
+
+async def test_every_drafter_is_named_under_every_list_of_controllers(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Answering()
+
+    @asynccontextmanager
+    async def connected(*_: object) -> AsyncIterator[Answering]:
+        yield engine
+
+    monkeypatch.setattr(matrix, "connected", connected)
+    said: list[str] = []
+    run = MatrixRun([Prompt("a", "writing", "Hello")], 4, said.append)
+    lists = [("fixed",), ("roofline", "dcut", "hedge")]
+    cells = await run.run(cast(Workshop, engine), Profile(), ("goose", "suffix"), lists, {})
+    assert engine.controllers == lists
+    settings = len(KINDS) * 2 * 2
+    for names, drafters in zip(lists, (["goose", "suffix"], ["", "goose", "suffix"]), strict=True):
+        assert [cell.drafter for cell in cells if cell.controllers == names] == drafters * settings
+    assert {cell.drafter for cell in cells if not cell.passed} == {"suffix"}
+    assert sum("DIFFERS" in line for line in said) == 2 * settings
+    # `on` would overrule the controllers that are tested.
+    assert {wishes["mode"] for wishes in engine.wishes} == {"auto", "off"}
+
+
+def test_drafters_with_models_get_settings_that_they_know(tmp_path: Path) -> None:
+    options = model_drafter_options(("suffix", *MODEL_DRAFTERS), tmp_path)
+    assert set(options) == set(MODEL_DRAFTERS)
+    for name, chosen in options.items():
+        module = import_module(drafter_registry().load(name).__module__)
+        assert module.Options(**chosen).depth == 3
