@@ -23,7 +23,7 @@ PACKAGE := $(call stamp,package,pyproject.toml)
 DEV := $(call stamp,dev,$(REQS)/dev.txt)
 BENCH := $(call stamp,bench,$(REQS)/bench.txt)
 
-.PHONY: help serve engine-env dev-env bench-env test lint types format unit docs bench-engine bench-gateway clean
+.PHONY: help serve engine-env dev-env bench-env test lint types format unit docs bench-engine bench-gateway profile-gateway clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -56,6 +56,9 @@ bench-engine: bench-env ## compare engine configurations on this machine
 
 bench-gateway: bench-env ## compare the gateway with its peers on this machine; installs them in the cache
 	@$(BIN)/specserve bench gateway $(ARGS)
+
+profile-gateway: bench-env ## where the gateway's time goes, by cProfile; ARGS=cumtime sorts by whole calls
+	@$(BIN)/python -m service.bench.gateway.profile $(ARGS)
 
 clean: ## remove the environment and all caches of the checkout
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache bench-out

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 from prometheus_client import CollectorRegistry
+from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service import __version__
 from service.api.errors import install_error_handlers
@@ -17,7 +19,7 @@ from service.api.middleware.auth import ApiKeyMiddleware
 from service.api.middleware.body import BodyBoundMiddleware
 from service.api.middleware.request_id import RequestIdMiddleware
 from service.api.models import router as models_router
-from service.api.openai import generate_routes
+from service.api.openai import generate_endpoints, generate_routes
 from service.api.openapi import ANSWER_HEADERS, install_openapi
 from service.gateway.service import Gateway
 from service.profiles.config import Config
@@ -32,32 +34,64 @@ _NO_TELEMETRY: TelemetryConfig = {
 }
 
 
+class Application(FastAPI):
+    """FastAPI with the endpoints that generate in front: their requests pass our own layers and nothing else.
+
+    The routes of these endpoints stay registered, so that a wrong method is answered as everywhere.
+    """
+
+    generating: Mapping[str, ASGIApp] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST":
+            endpoint = self.generating.get(scope["path"])
+            if endpoint is not None:
+                await endpoint(scope, receive, send)
+                return
+        await super().__call__(scope, receive, send)
+
+
 def create_app(config: Config, *, registry: CollectorRegistry | None = None) -> FastAPI:
     """The API: `/v1/*`, `/health`, `/metrics`. Its lifespan opens and closes the gateway.
 
     `registry` takes the metrics; without one the application gets its own. Starts nothing by itself.
     """
     gateway = Gateway(config, registry if registry is not None else CollectorRegistry())
-    app = FastAPI(title="specserve", version=__version__, lifespan=_lifespan, telemetry=_NO_TELEMETRY)
+    layers = _layers(gateway)
+    app = Application(
+        title="specserve", version=__version__, lifespan=_lifespan, telemetry=_NO_TELEMETRY, middleware=layers
+    )
     app.state.gateway = gateway
     app.router.routes[:0] = generate_routes(gateway)
+    app.generating = {path: _wrapped(endpoint, layers) for path, endpoint in generate_endpoints(gateway).items()}
     for router in (models_router, health_router, metrics_router):
         app.include_router(router)
     install_error_handlers(app)
     install_openapi(app)
-    settings = config.gateway
-    app.add_middleware(BodyBoundMiddleware, max_bytes=settings.max_body_bytes, timeout_s=settings.body_timeout_s)
-    if settings.api_key is not None:
-        app.add_middleware(ApiKeyMiddleware, key=settings.api_key.get_secret_value())
-    if settings.cors_origins:
-        _allow_browsers(app, settings.cors_origins)
-    app.add_middleware(RequestIdMiddleware, log=gateway.log)
     return app
 
 
-def _allow_browsers(app: FastAPI, origins: Sequence[str]) -> None:
-    """Answer preflights, which carry no key: it must go outside the key check. Mutates `app`."""
-    app.add_middleware(
+def _layers(gateway: Gateway) -> list[Middleware]:
+    """What every request passes, the outermost first."""
+    settings = gateway.settings
+    layers = [Middleware(RequestIdMiddleware, log=gateway.log)]
+    if settings.cors_origins:
+        layers.append(_browsers(settings.cors_origins))
+    if settings.api_key is not None:
+        layers.append(Middleware(ApiKeyMiddleware, key=settings.api_key.get_secret_value()))
+    bounds = Middleware(BodyBoundMiddleware, max_bytes=settings.max_body_bytes, timeout_s=settings.body_timeout_s)
+    return [*layers, bounds]
+
+
+def _wrapped(app: ASGIApp, layers: Sequence[Middleware]) -> ASGIApp:
+    for layer in reversed(layers):
+        app = layer.cls(app, *layer.args, **layer.kwargs)
+    return app
+
+
+def _browsers(origins: Sequence[str]) -> Middleware:
+    """Answers preflights, which carry no key: it must go outside the key check."""
+    return Middleware(
         CORSMiddleware,
         allow_origins=origins,
         allow_methods=("GET", "POST"),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.api.errors import send_error
+from service.errors import RequestError
 from service.gateway.flow import Flow
 from service.gateway.prepare import PATHS, Kind
 from service.gateway.service import Gateway
 
 
 class GenerateEndpoint:
-    """An ASGI application for one endpoint."""
+    """An ASGI application for one endpoint, which answers its own errors: nothing of FastAPI lies around it."""
 
     def __init__(self, gateway: Gateway, kind: Kind) -> None:
         self._gateway = gateway
@@ -24,9 +26,21 @@ class GenerateEndpoint:
             request_id=scope["state"]["request_id"],
             headers=dict(scope["headers"]),
         )
-        await flow.serve(receive, send)
+        try:
+            await flow.serve(receive, send)
+        except RequestError as error:
+            await send_error(send, error)
+
+
+def generate_endpoints(gateway: Gateway) -> dict[str, ASGIApp]:
+    """Both endpoints by their paths."""
+    return {path: GenerateEndpoint(gateway, kind) for kind, path in PATHS.items()}
 
 
 def generate_routes(gateway: Gateway) -> list[Route]:
-    """The routes of both endpoints; `openapi.py` documents them."""
-    return [Route(path, GenerateEndpoint(gateway, kind), methods=["POST"], name=kind) for kind, path in PATHS.items()]
+    """Routes of both endpoints, for what asks FastAPI about them; `openapi.py` documents them."""
+    kinds = {path: kind for kind, path in PATHS.items()}
+    return [
+        Route(path, endpoint, methods=["POST"], name=kinds[path])
+        for path, endpoint in generate_endpoints(gateway).items()
+    ]

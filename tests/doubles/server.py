@@ -10,6 +10,8 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from service.api.server import Protocol
+
 
 @contextmanager
 def serving(app: ASGIApp) -> Iterator[str]:
@@ -19,7 +21,7 @@ def serving(app: ASGIApp) -> Iterator[str]:
         port=0,
         log_level="critical",
         access_log=False,
-        http="httptools",
+        http=Protocol,
         ws="none",
         timeout_graceful_shutdown=1,
     )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-import uuid
 
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
@@ -33,7 +32,7 @@ class RequestIdMiddleware:
             return
         given = next((value for name, value in scope["headers"] if name == _NAME), None)
         sane = given is None or _SANE.fullmatch(given) is not None
-        request_id = given.decode() if given is not None and sane else uuid.uuid4().hex
+        request_id = given.decode() if given is not None and sane else os.urandom(16).hex()
         scope.setdefault("state", {})["request_id"] = request_id
         started = False
 
@@ -41,7 +40,7 @@ class RequestIdMiddleware:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                MutableHeaders(scope=message)[HEADER] = request_id
+                message["headers"] = [*message.get("headers", ()), (_NAME, request_id.encode())]
             await send(message)
 
         if not sane:
