@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from service.bench.acceptance import NGRAM, PLAIN, Field, acceptance_rows, chosen_arms, measure_acceptance
 from service.bench.arms import STEPS
+from service.bench.models import own_drafter_options
 from service.bench.plots import plot_lines
 from service.bench.prompts import Prompt
 from service.bench.report import plot_bars, plots_missing, print_table, write_summary
 from service.bench.workshop import open_workshop
+from service.profiles.config import load_config
 
 COLUMNS = (
     "category",
@@ -40,7 +42,10 @@ class Options:
 async def run(options: Options, *, pool: str | None, config_file: Path | None) -> None:
     """Measure and report."""
     workshop, base = open_workshop(config_file, pool, options.out, options.say)
-    categories = await measure_acceptance(workshop, base, options.field, options.prompts, options.tokens, options.say)
+    cache = load_config(config_file).cache_dir
+    settings = own_drafter_options(options.field.drafters, workshop.store, base.target.model, cache, options.say)
+    field = replace(options.field, options=settings | dict(options.field.options))
+    categories = await measure_acceptance(workshop, base, field, options.prompts, options.tokens, options.say)
     rows = acceptance_rows(categories)
     arms = chosen_arms(categories, ["+".join(names) for names in options.field.controllers])
     summary = {"tokens": options.tokens, "draft_tokens": options.field.draft_tokens, "rows": rows, "arms": arms}

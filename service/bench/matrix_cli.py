@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from service.bench.matrix import Cell, MatrixRun, matrix_summary
-from service.bench.models import MODEL_DRAFTERS, model_drafter_options, prepared, truncated_draft
+from service.bench.models import own_drafter_options
 from service.bench.prompts import Prompt
 from service.bench.report import print_table, write_summary
 from service.bench.workshop import open_workshop
@@ -33,12 +32,9 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
     """Run and report; whether all is lossless."""
     workshop, base = open_workshop(config_file, pool, options.out, options.say)
     suite = MatrixRun(options.prompts, options.tokens, options.say)
-    drafters: dict[str, dict[str, Any]] = {}
-    if any(name in MODEL_DRAFTERS for name in options.drafters):
-        target = prepared(workshop.store, base.target.model, options.say)
-        draft = truncated_draft(target, load_config(config_file).cache_dir)
-        drafters = model_drafter_options(options.drafters, draft)
-    cells = await suite.run(workshop, base, options.drafters, options.controllers, drafters)
+    cache = load_config(config_file).cache_dir
+    settings = own_drafter_options(options.drafters, workshop.store, base.target.model, cache, options.say)
+    cells = await suite.run(workshop, base, options.drafters, options.controllers, settings)
     summary = matrix_summary(cells)
     options.say(f"written: {write_summary(options.out, summary)}")
     groups: dict[tuple[str, str], list[Cell]] = {}

@@ -45,6 +45,19 @@ def truncated_draft(target: Path, cache_dir: Path, dropped: range = DROPPED_LAYE
     return draft
 
 
+def own_drafter_options(
+    names: Iterable[str], store: ModelStore, model: str, cache_dir: Path, say: Callable[[str], None]
+) -> dict[str, dict[str, str | int | float]]:
+    """As `model_drafter_options`, with a draft cut out of the target `model`, which is made only where it is needed.
+
+    Blocks for seconds. Raises ConfigError for a hub name.
+    """
+    chosen = [name for name in names if name in MODEL_DRAFTERS]
+    if not chosen:
+        return {}
+    return model_drafter_options(chosen, truncated_draft(prepared(store, model, say), cache_dir))
+
+
 def model_drafter_options(names: Iterable[str], draft: Path) -> dict[str, dict[str, str | int | float]]:
     """Settings of the drafters among `names` that run a model: short chains of `draft`, kept however unsure they are.
 

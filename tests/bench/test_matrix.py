@@ -13,9 +13,10 @@ import pytest
 from service.bench import matrix
 from service.bench.client import Completion
 from service.bench.matrix import KINDS, MatrixRun, _cell, matrix_summary
-from service.bench.models import MODEL_DRAFTERS, model_drafter_options
+from service.bench.models import MODEL_DRAFTERS, model_drafter_options, own_drafter_options
 from service.bench.prompts import Prompt
 from service.bench.servers import Workshop
+from service.engine.store import ModelStore
 from service.profiles.schema import Profile
 from service.speculation.drafter import drafter_registry
 
@@ -100,3 +101,9 @@ def test_drafters_with_models_get_settings_that_they_know(tmp_path: Path) -> Non
     for name, chosen in options.items():
         module = import_module(drafter_registry().load(name).__module__)
         assert module.Options(**chosen).depth == 3
+
+
+def test_no_draft_model_is_made_for_drafters_that_need_none(tmp_path: Path) -> None:
+    said: list[str] = []
+    assert own_drafter_options(("suffix", "goose"), ModelStore(tmp_path), "no-such-model", tmp_path, said.append) == {}
+    assert said == [] and list(tmp_path.iterdir()) == []
