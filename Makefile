@@ -23,7 +23,7 @@ PACKAGE := $(call stamp,package,pyproject.toml)
 DEV := $(call stamp,dev,$(REQS)/dev.txt)
 BENCH := $(call stamp,bench,$(REQS)/bench.txt)
 
-.PHONY: help serve engine-env dev-env bench-env test lint types format unit docs bench-engine bench-gateway profile-gateway clean
+.PHONY: help serve engine-env dev-env bench-env test lint types format unit docs bench-engine soak bench-gateway profile-gateway clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -53,6 +53,9 @@ docs: engine-env ## rewrite the generated tables in README.md
 
 bench-engine: bench-env ## compare engine configurations on this machine
 	@$(BIN)/specserve bench engine $(ARGS)
+
+soak: bench-env ## 200 requests that lose tokens, aborts and retractions on poisoned slots
+	@$(BIN)/specserve bench kv-soak $(ARGS)
 
 bench-gateway: bench-env ## compare the gateway with its peers on this machine; installs them in the cache
 	@$(BIN)/specserve bench gateway $(ARGS)

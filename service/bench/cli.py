@@ -127,13 +127,14 @@ def matrix(
     tokens: Annotated[int, typer.Option(min=2, help="longest answer, tokens")] = 40,
     drafter: Annotated[list[str] | None, typer.Option(help="drafters; none: all, those with models too")] = None,
     controllers: Annotated[list[str] | None, typer.Option(help="lists of controllers; none: all")] = None,
+    shared: Annotated[bool, typer.Option("--shared", help="requests learn from each other (sharing: pool)")] = False,
 ) -> None:
     """Every drafter x controller x text, JSON schema, tools x greedy, sampled x batch 1, 4 against plain decoding."""
     from service.bench import matrix_cli
 
     lists = tuple(tuple(part.strip() for part in names.split(",")) for names in controllers or CONTROLLER_LISTS)
     names = tuple(drafter or (*MODEL_FREE, *MODEL_DRAFTERS))
-    options = matrix_cli.Options(load_prompts(prompts, limit), tokens, out, names, lists, _say)
+    options = matrix_cli.Options(load_prompts(prompts, limit), tokens, out, names, lists, _say, shared)
     if not asyncio.run(matrix_cli.run(options, pool=pool, config_file=config_file)):
         raise typer.Exit(1)
 

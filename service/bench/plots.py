@@ -6,14 +6,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
-def plot_lines(path: Path, title: str, series: Mapping[str, Sequence[float]], *, x: str, y: str) -> None:
-    """One line a series over 1, 2, 3, ... as PNG. Needs matplotlib."""
+def plot_lines(
+    path: Path,
+    title: str,
+    series: Mapping[str, Sequence[float]],
+    *,
+    x: str,
+    y: str,
+    at: Sequence[float] | None = None,
+) -> None:
+    """One line a series over `at`, or over 1, 2, 3, ..., as PNG. Needs matplotlib."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5))
     axes = figure.subplots()
     for name, values in series.items():
-        axes.plot(range(1, len(values) + 1), values, marker="o", markersize=3, label=name)
+        axes.plot(at or range(1, len(values) + 1), values, marker="o", markersize=3, label=name)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.set_ylim(bottom=0)

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from service.engine.plan import plan_command, pool_ports, shape_of
-from service.engine.quality import read_quality
+from service.profiles.quality_file import read_quality
 from service.engine.store import ModelStore
 from service.profiles.command import HOST, EngineCommand
 from service.profiles.config import Config, Pool

@@ -13,8 +13,12 @@ LOGPROB_KEY = "specserve_forced_logprob"
 """Natural log-probability of each token that was forced; see `teacher`."""
 BEST_KEY = "specserve_forced_best"
 """1 where the forced token was the model's own greedy choice, else 0."""
+SERIES_PREFIX = "specserve_kv_"
+"""What the plugin's series in the engine's `/metrics` begin with."""
 TEACHER_VARIABLE = "SPECSERVE_TEACHER"
 """Set to 1, an engine lets requests force their tokens."""
+POISON_VARIABLE = "SPECSERVE_KV_POISON"
+"""Set to 1, an engine whose requests lose tokens fills freed slots with NaN."""
 
 
 def last_value(meta_info: Mapping[str, Any], key: str) -> Any:

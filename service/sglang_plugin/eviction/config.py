@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from service.kvcache.answer_keys import POISON_VARIABLE
 from service.sglang_plugin.environment import settings_in
 
 VARIABLE = "SPECSERVE_KV_EVICTION"
-POISON = "SPECSERVE_KV_POISON"
-"""Set to 1, freed slots are filled with NaN."""
 
 
 @dataclass(frozen=True)
 class EvictionConfig:
     """`policy` chooses `budget` tokens of each request; it is asked again when `interval` more are held.
 
-    `options` are the policy's settings. With `poison` (a variable of its own, for tests) freed slots are filled with
-    NaN, so that every read of one is seen. Raises ValueError for what cannot be obeyed.
+    `options` are the policy's settings. With `poison` (a variable of its own, for tests) every slot that anybody
+    frees is filled with NaN, so that every read of one is seen. Raises ValueError for what cannot be obeyed.
     """
 
     policy: str = "none"
@@ -35,4 +34,4 @@ class EvictionConfig:
 def read_config(environment: Mapping[str, str]) -> EvictionConfig:
     """The configuration in `environment`; no eviction without the variable. Raises ValueError for a bad one."""
     config = settings_in(environment, VARIABLE, EvictionConfig)
-    return replace(config, poison=environment.get(POISON) == "1")
+    return replace(config, poison=environment.get(POISON_VARIABLE) == "1")

@@ -13,6 +13,7 @@ from service.sglang_plugin.eviction.config import EvictionConfig
 from service.sglang_plugin.eviction.held import HeldTokens
 from service.sglang_plugin.eviction.lookahead import look_ahead
 from service.sglang_plugin.eviction.statistics import Statistics
+from service.sglang_plugin.kv_series import eviction_series
 from service.sglang_plugin.operators.attention import Observer
 from service.sglang_plugin.request_extras import wants_whole_cache
 
@@ -49,6 +50,7 @@ class Evictor:
     def serve(self, runner: ModelRunner) -> None:
         """The attention backend tells whose KV it reads. Mutates, and lets the pool copy rows without speculation."""
         self.runner = runner
+        eviction_series().serve(runner.token_to_kv_pool)
         runner.token_to_kv_pool.use_native_move_kv_cache = True
 
     def concerns(self, req: Req) -> bool:
@@ -131,6 +133,7 @@ class Evictor:
         for req in batch.reqs:
             if req.kv.holds_kv and not req.finished() and (state := self.rows.get(req.kv.req_pool_idx)) is not None:
                 self._choose_for(req, state, processor.tree_cache)
+        eviction_series().missing(sum(state.held.holes(0) for state in self.rows.values()))
 
     def _choose_for(self, req: Req, state: Row, cache: Any) -> None:
         length = int(req.kv.kv_committed_len)
@@ -182,11 +185,10 @@ class Evictor:
         freed = dropped[dropped >= shared]
         slots = row[freed].long()
         row[dropped] = 0
-        if self.config.poison:
-            _poison(cache.token_to_kv_pool_allocator.get_kvcache(), slots, state.statistics.layers)
         cache.token_to_kv_pool_allocator.free(slots)
         if shared:
             _leave_tree(req, kept[kept < shared], cache)
+        eviction_series().lost(len(dropped))
         state.held.keep(kept, view.length)
         state.statistics.forget_all_but(indices, view.held)
 
@@ -235,9 +237,3 @@ def _leave_tree(req: Req, kept: torch.Tensor, cache: Any) -> None:
     cache.unlock(req.lock)
     req.lock = None
     req.kv.cache_protected_len = 0
-
-
-def _poison(pool: Any, slots: torch.Tensor, layers: int) -> None:
-    for layer in range(layers):
-        pool.get_key_buffer(layer)[slots] = float("nan")
-        pool.get_value_buffer(layer)[slots] = float("nan")

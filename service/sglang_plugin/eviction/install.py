@@ -5,6 +5,7 @@ from __future__ import annotations
 from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
 from service.sglang_plugin.eviction.evictor import Evictor
+from service.sglang_plugin.eviction.poison import poison_freed
 
 
 def install(evictor: Evictor) -> None:
@@ -23,3 +24,6 @@ def install(evictor: Evictor) -> None:
         ("sglang.srt.mem_cache.memory_pool.ReqToTokenPool.free", evictor.forget, HookType.BEFORE),
     ):
         HookRegistry.register(target, hook, kind)
+    if evictor.config.poison:
+        allocator = "sglang.srt.mem_cache.allocator.token.TokenToKVPoolAllocator"
+        HookRegistry.register(f"{allocator}.free", poison_freed, HookType.BEFORE)

@@ -11,6 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from service.kvcache.answer_keys import READ_KEY
 from service.kvcache.pages import LayerPages
 from service.kvcache.selection import selector_registry
+from service.sglang_plugin.kv_series import reading_series
 from service.sglang_plugin.operators.attention import Reading
 from service.sglang_plugin.request_extras import wants_whole_cache
 from service.sglang_plugin.selection.config import SelectionConfig
@@ -60,6 +61,7 @@ class PageReader:
         state = self.rows.pop(req.kv.req_pool_idx, None)
         if state is not None and state.visible and req.finished():
             info = req.customized_info if req.customized_info is not None else {}
+            reading_series().steps(state.read, state.visible)
             info[READ_KEY] = [state.read / state.visible] * len(req.output_ids)
             req.customized_info = info
 
