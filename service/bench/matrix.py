@@ -83,11 +83,15 @@ class Cell:
 
 @dataclass
 class MatrixRun:
-    """Runs engine after engine; the reference of each is its own answers with `mode` off."""
+    """Runs engine after engine; the reference of each is its own answers with `mode` off.
+
+    With `shared` the requests of an engine learn from each other, and have mostly seen their answers before.
+    """
 
     prompts: Sequence[Prompt]
     tokens: int
     say: Callable[[str], None]
+    shared: bool = False
 
     async def run(
         self,
@@ -104,9 +108,8 @@ class MatrixRun:
         cells = []
         for names in controllers:
             self.say(f"starting an engine: {', '.join(names)}")
-            speculation = Speculation.model_validate(
-                {"drafters": tuple(drafters), "controllers": names, "drafter_options": options}
-            )
+            chosen = {"drafters": tuple(drafters), "controllers": names, "drafter_options": options}
+            speculation = Speculation.model_validate(chosen | {"sharing": "pool" if self.shared else "request"})
             profile = base.model_copy(update={"speculation": speculation})
             async with (
                 workshop.serving("matrix-" + "-".join(names), profile) as url,

@@ -26,12 +26,13 @@ class Options:
     drafters: tuple[str, ...]
     controllers: tuple[tuple[str, ...], ...]
     say: Callable[[str], None]
+    shared: bool
 
 
 async def run(options: Options, *, pool: str | None, config_file: Path | None) -> bool:
     """Run and report; whether all is lossless."""
     workshop, base = open_workshop(config_file, pool, options.out, options.say)
-    suite = MatrixRun(options.prompts, options.tokens, options.say)
+    suite = MatrixRun(options.prompts, options.tokens, options.say, options.shared)
     cache = load_config(config_file).cache_dir
     settings = own_drafter_options(options.drafters, workshop.store, base.target.model, cache, options.say)
     cells = await suite.run(workshop, base, options.drafters, options.controllers, settings)

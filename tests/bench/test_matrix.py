@@ -59,11 +59,13 @@ class Answering:
     """Stands in for an engine and its client: the same answer always, unless a spoilt drafter is named."""
 
     def __init__(self) -> None:
+        self.sharing: set[str] = set()
         self.controllers: list[tuple[str, ...]] = []
         self.wishes: list[dict[str, str]] = []
 
     @asynccontextmanager
     async def serving(self, name: str, profile: Profile) -> AsyncIterator[str]:
+        self.sharing.add(profile.speculation.sharing)
         self.controllers.append(profile.speculation.controllers)
         yield name
 
@@ -73,7 +75,10 @@ class Answering:
         return [answer(9 if wishes.get("drafter") == "suffix" else 1, margins=(1.0,), proposed=1)]
 
 
-async def test_every_drafter_is_named_under_every_list_of_controllers(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+async def test_every_drafter_is_named_under_every_list_of_controllers(
+    monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
     engine = Answering()
 
     @asynccontextmanager
@@ -82,10 +87,11 @@ async def test_every_drafter_is_named_under_every_list_of_controllers(monkeypatc
 
     monkeypatch.setattr(matrix, "connected", connected)
     said: list[str] = []
-    run = MatrixRun([Prompt("a", "writing", "Hello")], 4, said.append)
+    run = MatrixRun([Prompt("a", "writing", "Hello")], 4, said.append, shared)
     lists = [("fixed",), ("roofline", "dcut", "hedge")]
     cells = await run.run(cast(Workshop, engine), Profile(), ("goose", "suffix"), lists, {})
     assert engine.controllers == lists
+    assert engine.sharing == {"pool" if shared else "request"}
     settings = len(KINDS) * 2 * 2
     for names, drafters in zip(lists, (["goose", "suffix"], ["", "goose", "suffix"]), strict=True):
         assert [cell.drafter for cell in cells if cell.controllers == names] == drafters * settings
