@@ -103,6 +103,8 @@ class MatrixRun:
     ) -> list[Cell]:
         """Under each list of controllers all drafters one by one, and the controllers' own choice among them.
 
+        Where a request names its drafter, the controllers may choose how much it drafts, but not nothing.
+
         Raises EngineError when an engine fails.
         """
         cells = []
@@ -123,8 +125,8 @@ class MatrixRun:
         for kind, sampling, batch in product(KINDS, SAMPLINGS, BATCHES):
             plain = await self._answers(client, kind, sampling, batch, {"mode": "off"})
             for drafter in drafters:
-                # Not `on`: it overrules the controllers, which are what is tested.
-                wishes = {"mode": "auto", "drafter": drafter} if drafter else {"mode": "auto"}
+                # `on` where a drafter is tested: controllers soon stop drafters that do not pay, and nothing is drafted.
+                wishes = {"mode": "on", "drafter": drafter} if drafter else {"mode": "auto"}
                 drafted = await self._answers(client, kind, sampling, batch, wishes)
                 cell = _cell(drafter, controllers, kind, sampling, batch, plain, drafted)
                 cells.append(cell)

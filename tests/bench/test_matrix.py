@@ -97,8 +97,12 @@ async def test_every_drafter_is_named_under_every_list_of_controllers(
         assert [cell.drafter for cell in cells if cell.controllers == names] == drafters * settings
     assert {cell.drafter for cell in cells if not cell.passed} == {"suffix"}
     assert sum("DIFFERS" in line for line in said) == 2 * settings
-    # `on` would overrule the controllers that are tested.
-    assert {wishes["mode"] for wishes in engine.wishes} == {"auto", "off"}
+    # Drafters that do not pay draft all the same; only where controllers choose may they choose nothing.
+    assert {(wishes["mode"], "drafter" in wishes) for wishes in engine.wishes} == {
+        ("off", False),
+        ("on", True),
+        ("auto", False),
+    }
 
 
 def test_drafters_with_models_get_settings_that_they_know(tmp_path: Path) -> None:
