@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-import torch
-
 from service.bench.client import Client, connected
 from service.bench.kv_cost import Contest, Steps
 from service.bench.servers import SERVED_NAME, Workshop
@@ -96,8 +94,7 @@ async def _timed(client: Client, prompt: Sequence[int], wish: str | None, kv: Kv
 def summary_bytes(kv: KvCache, shape: ModelShape) -> int:
     """A page's summaries in all layers, bytes, as the selector makes them."""
     selector = selector_registry().load(kv.selector)(**kv.selector_options)
-    keys = torch.zeros(1, kv.selector_page, shape.kv_heads, shape.head_dim)
-    return shape.layers * _FLOAT_BYTES * int(selector.summarize(keys).numel())
+    return shape.layers * shape.kv_heads * _FLOAT_BYTES * selector.summary_size(kv.selector_page, shape.head_dim)
 
 
 def _body(prompt: Sequence[int], tokens: int, wish: str | None) -> dict[str, Any]:

@@ -29,6 +29,10 @@ class PageSelector(ABC):
         """
 
     @abstractmethod
+    def summary_size(self, page: int, dim: int) -> int:
+        """Numbers in the summary of a page of `page` tokens, for one KV head."""
+
+    @abstractmethod
     def score(self, query: Tensor, summaries: Tensor, scale: float, history: Tensor) -> Tensor:
         """The worth of each page, float [kv_heads, pages]; higher is read.
 

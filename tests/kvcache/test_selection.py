@@ -64,6 +64,14 @@ def test_summaries_do_not_depend_on_when_they_are_made(name: str) -> None:
     assert torch.equal(at_once, in_turn)
 
 
+@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("page", [4, 16])
+def test_the_size_of_a_summary_is_told(name: str, page: int) -> None:
+    made = selector(name)
+    summaries = made.summarize(torch.randn(3, page, KV_HEADS, 64))
+    assert summaries.numel() == 3 * KV_HEADS * made.summary_size(page, 64)
+
+
 def test_quest_bounds_every_key() -> None:
     torch.manual_seed(0)
     keys, query = torch.randn(40, KV_HEADS, DIM), torch.randn(HEADS, DIM)

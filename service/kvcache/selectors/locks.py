@@ -33,6 +33,10 @@ class Locks(PageSelector):
         parts = (centre, pad(directions[..., :rank, :], (0, 0, 0, absent)), weights)
         return torch.cat([part.flatten(2) for part in parts], 2)
 
+    def summary_size(self, page: int, dim: int) -> int:
+        """Centre, directions and coefficients."""
+        return dim + min(self.rank, page) * (dim + page)
+
     def score(self, query: torch.Tensor, summaries: torch.Tensor, scale: float, history: torch.Tensor) -> torch.Tensor:
         """Mean share of the page in the attention of the group's heads."""
         del history

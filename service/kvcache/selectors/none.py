@@ -14,6 +14,11 @@ class ReadAll(PageSelector):
         """Nothing of each page."""
         return keys.new_zeros(keys.shape[0], keys.shape[2], 0)
 
+    def summary_size(self, page: int, dim: int) -> int:
+        """Nothing."""
+        del page, dim
+        return 0
+
     def score(self, query: torch.Tensor, summaries: torch.Tensor, scale: float, history: torch.Tensor) -> torch.Tensor:
         """Zero."""
         del query, scale, history

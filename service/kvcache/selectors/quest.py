@@ -18,6 +18,11 @@ class Quest(PageSelector):
         """[pages, kv_heads, 2, dim]: least and greatest value of each channel."""
         return torch.stack((keys.amin(1), keys.amax(1)), 2).float()
 
+    def summary_size(self, page: int, dim: int) -> int:
+        """Two key rows, whatever the page's length."""
+        del page
+        return 2 * dim
+
     def score(self, query: torch.Tensor, summaries: torch.Tensor, scale: float, history: torch.Tensor) -> torch.Tensor:
         """Upper bound of the scores, its highest in the group of heads."""
         del history
