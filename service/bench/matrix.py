@@ -125,7 +125,7 @@ class MatrixRun:
         for kind, sampling, batch in product(KINDS, SAMPLINGS, BATCHES):
             plain = await self._answers(client, kind, sampling, batch, {"mode": "off"})
             for drafter in drafters:
-                # `on` where a drafter is tested: controllers soon stop drafters that do not pay, and nothing is drafted.
+                # `on` where a drafter is tested: controllers soon stop drafters that do not pay.
                 wishes = {"mode": "on", "drafter": drafter} if drafter else {"mode": "auto"}
                 drafted = await self._answers(client, kind, sampling, batch, wishes)
                 cell = _cell(drafter, controllers, kind, sampling, batch, plain, drafted)
