@@ -99,12 +99,14 @@ def test_drafters_side_by_side_in_one_batch(drafters: Engine, plain_ids: list[li
         assert [ids(job.result()) for job in jobs] == plain_ids
 
 
-def test_the_target_as_its_own_draft_model_is_always_right(drafters: Engine) -> None:
+@pytest.mark.parametrize("drawn", [{}, {"temperature": 0.8, "seed": 3}], ids=["greedy", "sampled"])
+def test_the_target_as_its_own_draft_model_is_always_right(drafters: Engine, drawn: dict[str, Any]) -> None:
     for text in (REPEAT, STORY):
-        told = details(drafters.chat(text, **wish("draft_model"), max_tokens=41, ignore_eos=True))
+        told = details(drafters.chat(text, **wish("draft_model"), max_tokens=41, ignore_eos=True, **drawn))
         # The last step may be cut at the length that was asked for.
         assert told["spec_num_proposed_drafts"] - told["spec_num_correct_drafts"] <= 4
-        assert told["spec_num_correct_drafts"] >= 28
+        # Sampled chains end where the text is unsure, and drafts are fewer.
+        assert told["spec_num_correct_drafts"] >= (10 if drawn else 28)
 
 
 def test_a_drafter_that_is_always_wrong_gains_nothing(drafters: Engine) -> None:
