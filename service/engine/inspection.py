@@ -9,11 +9,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from service.engine.plan import plan_command, pool_ports, shape_of
-from service.profiles.quality_file import read_quality
 from service.engine.store import ModelStore
 from service.profiles.command import HOST, EngineCommand
 from service.profiles.config import Config, Pool
 from service.profiles.facts import Facts
+from service.profiles.quality_file import read_quality
 from service.profiles.rules import Finding, check
 
 _EVERYWHERE = "0.0.0.0"
