@@ -9,10 +9,12 @@ from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from service.gateway.health import HealthChecks, missing
+from service.gateway.kv_watch import KvWatch, describe_pools
 from service.gateway.pools import build_catalog
 from service.gateway.reaper import Reaper
 from service.gateway.upstream import Upstream
 from service.profiles.config import Config
+from service.telemetry.kv import KvSeries
 from service.telemetry.metrics import Metrics
 
 
@@ -31,18 +33,23 @@ class Gateway:
         self.upstream = Upstream(config.gateway)
         self.reaper = Reaper(config.gateway.abort_grace_s)
         self.health = HealthChecks(self.catalog, self.upstream, config.gateway)
+        self.kv_series = KvSeries(registry)
+        self.kv_watch = KvWatch(self.catalog, self.upstream, self.kv_series, config.gateway)
+        describe_pools(config, self.kv_series)
         self.log: FilteringBoundLogger = structlog.get_logger("specserve")
         self.started_at = int(time())
         self.draining = False
 
     async def start(self) -> None:
-        """Open the upstream session and begin the health checks."""
+        """Open the upstream session and begin the checks of backends."""
         await self.upstream.start()
         self.health.start()
+        self.kv_watch.start()
 
     async def stop(self) -> None:
-        """Finish pending aborts, end the health checks and close the session."""
+        """Finish pending aborts, end the checks and close the session."""
         self.draining = True
+        await self.kv_watch.stop()
         await self.health.stop()
         await self.reaper.stop()
         await self.upstream.close()

@@ -66,8 +66,19 @@ class Upstream:
         async with asyncio.timeout(timeout_s):
             return await self._status(backend, b"GET", self._health_path, b"")
 
+    async def fetch(self, backend: Backend, path: bytes, timeout_s: float) -> bytes:
+        """The body of a GET. Raises TimeoutError, UnreachableError, BrokenError, and ValueError for an error status."""
+        async with asyncio.timeout(timeout_s):
+            status, body = await self._small(backend, b"GET", path, b"")
+        if status != 200:
+            raise ValueError(f"{path.decode()} answered {status}")
+        return body
+
     async def _status(self, backend: Backend, method: bytes, path: bytes, body: bytes) -> int:
-        """Status of one small request that does no harm when it comes twice; its answer's text does not matter."""
+        return (await self._small(backend, method, path, body))[0]
+
+    async def _small(self, backend: Backend, method: bytes, path: bytes, body: bytes) -> tuple[int, bytes]:
+        """Status and body of one small request that does no harm when it comes twice."""
         connections = self._connections(backend)
         connection = await connections.take()
         head = connections.head(method, path, _JSON if body else b"", len(body))
@@ -90,17 +101,18 @@ class Upstream:
         return found
 
 
-async def _ask(connections: Connections, connection: Connection, head: bytes, body: bytes) -> int:
+async def _ask(connections: Connections, connection: Connection, head: bytes, body: bytes) -> tuple[int, bytes]:
+    parts = []
     try:
         connection.send(head, body)
         status = await connection.head()
-        while await connection.read():
-            pass
+        while part := await connection.read():
+            parts.append(part)
     except BaseException:
         connection.cut()
         raise
     connections.give_back(connection)
-    return status
+    return status, b"".join(parts)
 
 
 def header_lines(headers: Mapping[bytes, bytes]) -> bytes:

@@ -31,6 +31,10 @@ class Knobs:
     error_after: int | None = None
     knows_aborts: bool = True
     cached_tokens: int | None = None
+    kv_tokens: tuple[int, int] | None = None
+    """Used and all tokens of the KV pool."""
+    series: str = ""
+    """What `/metrics` says."""
 
 
 class FakeSGLang:
@@ -47,9 +51,20 @@ class FakeSGLang:
         self.app.post("/v1/completions")(self._completion)
         self.app.post("/abort_request")(self._abort)
         self.app.get("/health")(self._health)
+        self.app.get("/v1/loads")(self._loads)
+        self.app.get("/metrics")(self._metrics)
 
     async def _health(self) -> Response:
         return Response(status_code=200 if self.knobs.healthy else 503)
+
+    async def _loads(self) -> Response:
+        if self.knobs.kv_tokens is None:
+            return Response(status_code=404)
+        used, total = self.knobs.kv_tokens
+        return JSONResponse({"loads": [{"num_used_tokens": used, "max_total_num_tokens": total}]})
+
+    async def _metrics(self) -> Response:
+        return Response(self.knobs.series, media_type="text/plain")
 
     async def _abort(self, request: Request) -> Response:
         rid = (await request.json())["rid"]

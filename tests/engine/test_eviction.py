@@ -12,6 +12,8 @@ import torch
 
 from service.kvcache.answer_keys import BEST_KEY, HELD_KEY, LOGPROB_KEY, last_value
 from service.profiles.schema import KvCache, Profile, Speculation
+from service.telemetry.adapters.sglang_kv import read_figures
+from service.telemetry.kv import KvFigures
 from tests.engine.conftest import SMALL
 from tests.engine.host import Engine, EngineHost, wait_until
 from tests.engine.texts import VARIED
@@ -67,6 +69,12 @@ def retractions(engine: Engine) -> float:
     """Requests that the engine took back to its queue so far."""
     lines = httpx.get(f"{engine.url}/metrics", timeout=10).text.splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith("sglang:num_retracted_requests_total{"))
+
+
+def kv_figures(engine: Engine) -> KvFigures:
+    """What the gateway would read."""
+    loads, metrics = (httpx.get(f"{engine.url}{path}", timeout=10).content for path in ("/v1/loads", "/metrics"))
+    return read_figures(loads, metrics)
 
 
 @pytest.mark.usefixtures("poisoned")
@@ -156,6 +164,13 @@ def test_slots_come_back_after_mixed_requests_aborts_and_retractions(
     wait_until(lambda: engine.running() == 0, 30)
     assert retractions(engine) > 0
     assert free_tokens(engine) == before
+    figures = kv_figures(engine)
+    # Every compressed request lost at least what its prompt was above the budget; nobody runs now.
+    least = sum(len(longest[i]) - BUDGET for i in range(16) if i % 4 != 3 and i not in (0, 5, 10, 15))
+    assert figures.evicted_total is not None and figures.evicted_total >= least
+    assert figures.evictions is not None and figures.evictions >= len(held)
+    assert (figures.full, figures.evicted, figures.room) == (0, 0, before)
+    assert figures.token_bytes == 2 * 30 * 3 * 64 * 4 and figures.rows_visible is None
 
 
 @pytest.mark.usefixtures("poisoned")
