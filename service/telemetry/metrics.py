@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge
 
+from service.telemetry.series import Counter, CounterChild, Histogram
 from service.telemetry.speculation import SpeculationRecord
 from service.telemetry.speedup import SpeedupEstimate
 
@@ -29,13 +30,13 @@ class Metrics:
         self.registry = registry
 
         def counter(name: str, text: str, labels: tuple[str, ...]) -> Counter:
-            return Counter(name, text, labels, namespace="specserve", registry=registry)
+            return Counter(f"specserve_{name}", text, labels, registry)
 
         def gauge(name: str, text: str, labels: tuple[str, ...]) -> Gauge:
             return Gauge(name, text, labels, namespace="specserve", registry=registry)
 
         def histogram(name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]) -> Histogram:
-            return Histogram(name, text, labels, namespace="specserve", registry=registry, buckets=buckets)
+            return Histogram(f"specserve_{name}", text, labels, registry, bounds=buckets)
 
         self.requests = counter("requests", "Requests by outcome", (*POOL, "outcome"))
         self.in_flight = gauge("requests_in_flight", "Requests sent to a backend and not finished", POOL)
@@ -156,7 +157,7 @@ class _SpeculationSeries:
         self._metrics = metrics
         self._labels = labels
         self._sources: set[str] = set()
-        self._positions: list[Counter] = []
+        self._positions: list[CounterChild] = []
 
     def add(self, record: SpeculationRecord, exemplar: dict[str, str] | None) -> None:
         self._drafts.inc(record.steps)
@@ -185,7 +186,7 @@ class _SpeculationSeries:
         if record.verify_s is not None:
             own.verify_seconds.labels(**labels).inc(record.verify_s)
 
-    def _position(self, position: int) -> Counter:
+    def _position(self, position: int) -> CounterChild:
         while len(self._positions) <= position:
             name = str(len(self._positions))
             self._positions.append(self._per_position.labels(**self._labels, position=name))

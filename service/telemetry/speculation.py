@@ -63,8 +63,8 @@ class SpeculationRecord:
 def merge(records: Iterable[SpeculationRecord]) -> SpeculationRecord | None:
     """Sum of the records; None when there is none. A figure that one record lacks is absent from the sum."""
     known = tuple(records)
-    if not known:
-        return None
+    if len(known) < 2:
+        return known[0] if known else None
     return SpeculationRecord(
         steps=sum(record.steps for record in known),
         proposed=sum(record.proposed for record in known),

@@ -21,7 +21,7 @@ from service.bench.servers import free_port
 _CONCURRENCY = 32
 _REQUESTS = 20_000
 _LOAD_S = 20.0
-_ROWS = 40
+_ROWS = 60
 
 
 async def run(folder: Path, order: str) -> None:
