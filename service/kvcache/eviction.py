@@ -20,7 +20,9 @@ class CacheView:
     are float32 probabilities [layers, queries, held], of the last queries in time, averaged over heads; a query gives
     0 to tokens behind it. `mass` is float32 [held]: the probability that each token got
     from all queries so far, averaged over layers and heads. `keys` is float [layers, held, kv_heads, dim], with the
-    positions rotated in. What the policy did not ask for is None. Nobody may change the tensors.
+    positions rotated in. `onset` is float32 [held]: of the attention of the token's own query and the next ones the
+    share that stays at the token or behind it, mean over layers and heads; `breaks` is bool [held]: tokens that end a
+    sentence, a clause, a line or a part of JSON. What the policy did not ask for is None. Nobody may change them.
     """
 
     positions: Tensor
@@ -28,6 +30,8 @@ class CacheView:
     attention: Tensor | None = None
     mass: Tensor | None = None
     keys: Tensor | None = None
+    onset: Tensor | None = None
+    breaks: Tensor | None = None
 
     @property
     def held(self) -> int:
@@ -50,6 +54,10 @@ class TokenEvictionPolicy(ABC):
     """Tokens that stand in for the answer behind the prompt; after a prefill their queries are the window."""
     wants_keys: ClassVar[bool] = False
     """Whether it wants `keys`."""
+    onset: ClassVar[int] = 0
+    """Queries from each token on that `onset` is about; 0: none. Only with `every_query`."""
+    wants_breaks: ClassVar[bool] = False
+    """Whether it wants `breaks`."""
 
     @abstractmethod
     def keep(self, view: CacheView, budget: int) -> Tensor:
@@ -77,6 +85,7 @@ EVICTORS = {
     "snapkv": "service.kvcache.evictors.snapkv:SnapKv",
     "h2o": "service.kvcache.evictors.h2o:HeavyHitters",
     "dapq": "service.kvcache.evictors.dapq:DapQ",
+    "dynsplit": "service.kvcache.evictors.dynsplit:DynSplit",
     "fastkv": "service.kvcache.evictors.fastkv:FastKv",
 }
 """Built-in policies: name and class, imported when the policy is used."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from service.errors import UnknownNameError
 from service.kvcache.eviction import EVICTORS, CacheView, TokenEvictionPolicy, eviction_registry
 from service.kvcache.evictors.dapq import DapQ
+from service.kvcache.evictors.dynsplit import DynSplit
 from service.kvcache.evictors.fastkv import FastKv
 from service.kvcache.evictors.h2o import HeavyHitters
 from service.kvcache.evictors.snapkv import SnapKv
@@ -120,6 +122,45 @@ def test_fastkv_asks_its_layer_alone() -> None:
     assert policy.keep(attention_at(50, 60, layer=2), 5).tolist() == [0, 50, 60, 98, 99]
     # Elsewhere nobody is asked: of equal tokens the later ones stay.
     assert policy.keep(attention_at(50, 60, layer=1), 5).tolist() == [0, 96, 97, 98, 99]
+
+
+def split(policy: DynSplit, breaks: list[int], onset: dict[int, float], held: int = 100) -> list[int]:
+    columns = torch.zeros(2, held)
+    columns[0, breaks] = 1
+    for column, share in onset.items():
+        columns[1, column] = share
+    view = replace(attention_at(50, held=held), breaks=columns[0].bool(), onset=columns[1])
+    ends = list(policy.ends(view))
+    assert ends == sorted(set(ends)) and ends[-1] == held
+    return ends
+
+
+def test_dynsplit_splits_evenly_without_breaks() -> None:
+    assert split(DynSplit(longest=25), [], {}) == [25, 50, 75, 100]
+
+
+def test_dynsplit_ends_blocks_at_the_break_behind_which_attention_stays() -> None:
+    policy = DynSplit(shortest=4, longest=20)
+    # Breaks at 2 (too near), 9 and 15; behind 9 the next queries look back less than behind 15.
+    assert split(policy, [2, 9, 15], {10: 0.9, 16: 0.4, 3: 1.0})[:2] == [10, 16]
+    assert split(policy, [2, 9, 15], {10: 0.2, 16: 0.4, 3: 1.0})[0] == 16
+    assert split(policy, [30], {31: 0.9})[:2] == [20, 31]
+
+
+def test_dynsplit_keeps_whole_blocks() -> None:
+    view = attention_at(*range(51, 55))
+    breaks = torch.zeros(100, dtype=torch.bool)
+    breaks[[39, 49, 59]] = True
+    view = replace(view, breaks=breaks, onset=torch.rand(100))
+    kept = DynSplit(sinks=1, recent=2, longest=10, shortest=10).keep(view, 13).tolist()
+    assert kept == [0, *range(50, 60), 98, 99]
+
+
+def test_dynsplit_tells_bad_sizes_and_missing_breaks() -> None:
+    with pytest.raises(ValueError, match="shortest must be 1 or more"):
+        DynSplit(shortest=9, longest=8)
+    with pytest.raises(ValueError, match="none was observed"):
+        DynSplit().keep(attention_at(50), 50)
 
 
 def test_h2o_keeps_heavy_hitters_and_half_recent() -> None:

@@ -19,4 +19,6 @@ def random_view(policy: TokenEvictionPolicy, held: int, length: int, seed: int) 
         attention=attention,
         mass=torch.rand(held, generator=generator) if policy.every_query else None,
         keys=torch.randn(3, held, 2, 8, generator=generator) if policy.wants_keys else None,
+        onset=torch.rand(held, generator=generator) if policy.onset else None,
+        breaks=torch.rand(held, generator=generator) < 0.2 if policy.wants_breaks else None,
     )

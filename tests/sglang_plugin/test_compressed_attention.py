@@ -82,6 +82,7 @@ class Text:
             full_untruncated_fill_ids=list(range(PROMPT)),
             sampling_params=SimpleNamespace(max_new_tokens=STEPS, custom_params=None),
             beam_group=None,
+            tokenizer=None,
             kv=SimpleNamespace(req_pool_idx=ROW, holds_kv=True, kv_committed_len=0, cache_protected_len=0),
             finished=lambda: False,
         )
@@ -103,6 +104,7 @@ class Text:
         )
         outputs = self._forward(batch, self.queries[:, begin:end], self.keys[:, begin:end], self.values[:, begin:end])
         self.req.kv.kv_committed_len = end
+        self.req.output_ids = [7] * max(0, end - PROMPT + 1)
         return outputs
 
     def choose(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from service.kvcache.eviction import CacheView
 from service.kvcache.scoring import ScoredTokens
+from service.sglang_plugin.eviction.breaks import Breaks
 from service.sglang_plugin.eviction.config import VARIABLE, EvictionConfig, read_config
 from service.sglang_plugin.eviction.held import HeldTokens
 from service.sglang_plugin.eviction.statistics import Statistics, probabilities
@@ -124,3 +126,44 @@ def test_settings_are_read_and_bad_ones_told() -> None:
     for bad in ("[", '{"policies": 1}', '{"budget": 0}', "[1]"):
         with pytest.raises(ValueError, match="SPECSERVE_KV_EVICTION holds no valid settings"):
             read_config({VARIABLE: bad})
+
+
+class Splitting(Watching):
+    """Asks where attention stays."""
+
+    onset: ClassVar[int] = 3
+
+
+def test_onset_is_what_the_next_queries_keep_from_there_on() -> None:
+    torch.manual_seed(0)
+    keys, queries = torch.randn(2, 9, 2, 4), torch.randn(2, 9, 4, 4)
+    seen = Statistics(Splitting(), layers=2, goal=8)
+    for begin, end in ((0, 5), (5, 8)):
+        for layer in range(2):
+            seen.see_chunk(layer, queries[layer, begin:end], keys[layer, :end], 0.5)
+    for layer in range(2):
+        seen.see_step(layer, queries[layer, 8:], keys[layer], 0.5)
+    whole = torch.stack([naive(queries[layer], keys[layer], 0.5).mean(0) for layer in range(2)]).mean(0)
+    expected = [float(sum(whole[q, i:].sum() for q in range(i, min(i + 3, 9)))) / 3 for i in range(9)]
+    found = seen.onset_of(9)
+    assert found is not None
+    torch.testing.assert_close(found, torch.tensor(expected), atol=1e-5, rtol=0)
+    seen.forget_all_but(torch.tensor([0, 4, 8]), 9)
+    kept = seen.onset_of(4)
+    assert kept is not None
+    torch.testing.assert_close(kept, torch.tensor([expected[0], expected[4], expected[8], 0.0]), atol=1e-5, rtol=0)
+
+
+def test_breaks_are_ends_of_sentences_clauses_lines_and_json() -> None:
+    words = ["Hello", ", ", "\n", " ", "", " you.", "}", "3.5"]
+    asked: list[int] = []
+
+    def decode(tokens: list[int], **kwargs: object) -> str:
+        asked.extend(tokens)
+        return words[tokens[0]]
+
+    known = Breaks()
+    found = known.of(SimpleNamespace(decode=decode), [*range(8), 1])
+    assert found.tolist() == [False, True, True, False, False, True, True, False, True]
+    assert known.of(SimpleNamespace(decode=decode), [6, 7]).tolist() == [True, False] and sorted(asked) == [*range(8)]
+    assert not known.of(None, [1, 2]).any()

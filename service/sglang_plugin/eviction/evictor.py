@@ -9,6 +9,7 @@ import torch
 
 from service.kvcache.answer_keys import HELD_KEY
 from service.kvcache.eviction import CacheView, eviction_registry
+from service.sglang_plugin.eviction.breaks import Breaks
 from service.sglang_plugin.eviction.config import EvictionConfig
 from service.sglang_plugin.eviction.held import HeldTokens
 from service.sglang_plugin.eviction.lookahead import look_ahead
@@ -46,6 +47,7 @@ class Evictor:
             raise ValueError(f"kv.budget {config.budget} is below sinks and window: set {least} tokens or more")
         self.rows: dict[int, Row] = {}
         self.runner: ModelRunner | None = None
+        self._breaks = Breaks()
 
     def serve(self, runner: ModelRunner) -> None:
         """The attention backend tells whose KV it reads. Mutates, and lets the pool copy rows without speculation."""
@@ -173,8 +175,12 @@ class Evictor:
             slots = cache.req_to_token_pool.req_to_token[req.kv.req_pool_idx][positions].long()
             pool = cache.token_to_kv_pool_allocator.get_kvcache()
             keys = torch.stack([pool.get_key_buffer(layer)[slots] for layer in range(state.statistics.layers)])
-        held = len(positions)
-        return CacheView(positions, length, state.statistics.attention(held), state.statistics.mass_of(held), keys)
+        breaks = None
+        if self.policy.wants_breaks:
+            tokens = [*req.origin_input_ids, *req.output_ids]
+            breaks = self._breaks.of(req.tokenizer, [tokens[position] for position in positions.tolist()])
+        held, seen = len(positions), state.statistics
+        return CacheView(positions, length, seen.attention(held), seen.mass_of(held), keys, seen.onset_of(held), breaks)
 
     def _evict(self, req: Req, state: Row, view: CacheView, indices: torch.Tensor, cache: Any) -> None:
         kv, row = req.kv, cache.req_to_token_pool.req_to_token[req.kv.req_pool_idx]

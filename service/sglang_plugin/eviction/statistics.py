@@ -35,6 +35,7 @@ class Statistics:
         self.layers = layers
         self.goal = goal
         self.mass = torch.zeros(0)
+        self.onset = torch.zeros(0)
         self._tails: list[list[torch.Tensor]] = [[] for _ in range(layers)]
         self._prompt: list[torch.Tensor] = []
         self._steps: list[torch.Tensor] = []
@@ -75,7 +76,21 @@ class Statistics:
 
     def _add_mass(self, seen: torch.Tensor) -> None:
         self.mass = pad(self.mass, (0, max(0, seen.shape[-1] - len(self.mass))))
-        self.mass[: seen.shape[-1]] += seen.mean(0).sum(0) / self.layers
+        mean = seen.mean(0)
+        self.mass[: seen.shape[-1]] += mean.sum(0) / self.layers
+        if self.policy.onset:
+            self._add_onset(mean)
+
+    def _add_onset(self, mean: torch.Tensor) -> None:
+        """Queries [n, length] of the last n columns: what each keeps at or behind each of the columns before it."""
+        n, length = mean.shape
+        self.onset = pad(self.onset, (0, max(0, length - len(self.onset))))
+        own = torch.arange(length - n, length)[:, None]
+        columns = own - torch.arange(self.policy.onset)
+        # What lies before a column is the sum up to the one before it.
+        before = pad(mean.cumsum(1), (1, 0)).gather(1, columns.clamp(min=0))
+        share = ((1 - before) / (self.layers * self.policy.onset)).masked_fill(columns < 0, 0)
+        self.onset.index_add_(0, columns.clamp(min=0).flatten(), share.flatten())
 
     def _see_window(self, layer: int, seen: torch.Tensor) -> None:
         if layer == 0:
@@ -92,8 +107,14 @@ class Statistics:
         """[held], or None when the policy does not want it."""
         return pad(self.mass, (0, held - len(self.mass))) if self.policy.every_query else None
 
+    def onset_of(self, held: int) -> torch.Tensor | None:
+        """[held], or None when the policy does not want it. The newest tokens' next queries are still to come."""
+        return pad(self.onset, (0, held - len(self.onset))) if self.policy.onset else None
+
     def forget_all_but(self, indices: torch.Tensor, held: int) -> None:
         """Only these of the `held` columns remain; the prompt's window and the steps so far are done with. Mutates."""
         if self.policy.every_query:
             self.mass = pad(self.mass, (0, held - len(self.mass)))[indices]
+        if self.policy.onset:
+            self.onset = pad(self.onset, (0, held - len(self.onset)))[indices]
         self._prompt, self._steps = [], []
