@@ -1,4 +1,4 @@
-"""uvicorn as this service runs it: uvloop, httptools, a head that leaves with the first bytes of its body."""
+"""uvicorn as this service runs it: uvloop, httptools, and writes that are collected for a turn of the loop."""
 
 from __future__ import annotations
 
@@ -11,46 +11,39 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-_HEAD = b"HTTP/1."
-
 
 class Joined:
-    """A transport that keeps an answer's head until more is written, or until the loop's next turn.
+    """A transport that collects what is written in one turn of the event loop and sends it in the next.
 
     uvloop writes at once and uvicorn writes heads alone: each answer would cost two system calls, and wake its
     client twice. Everything else is the transport's own.
     """
 
-    __slots__ = ("_held", "_loop", "_transport")
+    __slots__ = ("_loop", "_parts", "_transport")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._loop = asyncio.get_running_loop()
-        self._held = b""
+        self._parts: list[bytes] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Write, or keep a head for a moment."""
-        if self._held:
-            data, self._held = self._held + data, b""
-        elif data.startswith(_HEAD):
-            self._held = data
+        """Send the data in the next turn."""
+        if not self._parts:
             self._loop.call_soon(self._flush)
-            return
-        self._transport.write(data)
+        self._parts.append(data)
 
     def close(self) -> None:
-        """Write what is kept and close."""
+        """Send what waits and close."""
         self._flush()
         self._transport.close()
 
     def _flush(self) -> None:
-        if self._held:
-            data, self._held = self._held, b""
-            if not self._transport.is_closing():
-                self._transport.write(data)
+        parts, self._parts = self._parts, []
+        if parts and not self._transport.is_closing():
+            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
 
 class Protocol(HttpToolsProtocol):

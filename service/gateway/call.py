@@ -28,7 +28,13 @@ _END_OF_BODY_S = 1.0
 
 
 class Call:
-    """One request at the backends of its pool. `exchange` is the attempt that runs or ran last."""
+    """One request at the backends of its pool. `exchange` is the attempt that runs or ran last.
+
+    `tally` and `editor` are that attempt's, and there with the first one.
+    """
+
+    tally: Tally
+    editor: StreamEditor
 
     def __init__(
         self,
@@ -49,7 +55,6 @@ class Call:
         self._settings = settings
         self._wants = Wants.of(prepared)
         self._lossy = pool.lossy(prepared.extras.mode)
-        self._fresh()
 
     def _fresh(self) -> None:
         """A new tally for a new attempt: figures of a failed one are not the request's."""

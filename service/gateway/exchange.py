@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 
 from service.gateway.backends import Backend
 from service.gateway.connections import Connections
@@ -38,7 +38,7 @@ class Exchange:
     def __init__(self, prepared: Prepared, pool: ServedPool, backend: Backend, upstream: Upstream) -> None:
         self.backend = backend
         self.pool = pool
-        self.rid = uuid.uuid4().hex
+        self.rid = os.urandom(16).hex()
         self._prepared = prepared
         self._upstream = upstream
         self._connection: Connection | None = None

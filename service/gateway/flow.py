@@ -14,7 +14,7 @@ from service.gateway.ledger import Ledger
 from service.gateway.prepare import Kind, prepare
 from service.gateway.reply import Reply, Send
 from service.gateway.service import Gateway
-from service.gateway.upstream import header_lines
+from service.gateway.upstream import JSON_TYPE, header_line
 from service.gateway.upstream_errors import UpstreamStatusError
 from service.gateway.wire import BrokenError
 from service.telemetry.metrics import Outcome
@@ -98,11 +98,11 @@ class Flow:
             await reply.end_with_error(error)
 
     def _upstream_headers(self) -> bytes:
-        headers = {b"Content-Type": b"application/json", b"X-Request-Id": self._request_id.encode()}
+        lines = header_line(b"X-Request-Id", self._request_id.encode())
         for name in _FORWARDED:
             if (value := self._headers.get(name)) is not None:
-                headers[name] = value
-        return header_lines(headers)
+                lines += header_line(name, value)
+        return JSON_TYPE + lines
 
     def _settle(self) -> None:
         """Account now, or after the abort when the backend still works for nobody."""

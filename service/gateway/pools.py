@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from service.errors import ModelNotFoundError
 from service.gateway.backends import Backend
@@ -25,6 +25,11 @@ class ServedPool:
     policy: RoutingPolicy
     metrics: PoolMetrics
     kv_policy: str | None = None
+    drafts_per_step: int = field(init=False)
+    """The most draft tokens that one verify step can accept: one a level of the tree."""
+
+    def __post_init__(self) -> None:
+        self.drafts_per_step = deepest_draft(self.speculation)
 
     def obeys(self, mode: SpeculationMode) -> bool:
         """Whether a request of this mode can be served as asked.
@@ -42,11 +47,6 @@ class ServedPool:
         named = [f"accept={spec.accept}"] if changed else []
         named += [] if self.kv_policy is None else [f"kv={self.kv_policy}"]
         return ", ".join(named) or None
-
-    @property
-    def drafts_per_step(self) -> int:
-        """The most draft tokens that one verify step can accept: one a level of the tree."""
-        return deepest_draft(self.speculation)
 
     def order(self, request: Routed) -> list[Backend]:
         """Backends worth a try, the first one in front; empty when there is none."""

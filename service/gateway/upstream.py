@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 
 import orjson
 
@@ -13,8 +14,8 @@ from service.gateway.wire import BrokenError, Connection, UnreachableError
 from service.settings import GatewaySettings
 
 _ABORT_TIMEOUT_S = 2.0
-_JSON = b"Content-Type: application/json\r\n"
-_NO_LINE = (b"\r", b"\n", b"\0")
+JSON_TYPE = b"Content-Type: application/json\r\n"
+_NO_LINE = re.compile(rb"[\r\n\0]")
 
 
 class Upstream:
@@ -81,7 +82,7 @@ class Upstream:
         """Status and body of one small request that does no harm when it comes twice."""
         connections = self._connections(backend)
         connection = await connections.take()
-        head = connections.head(method, path, _JSON if body else b"", len(body))
+        head = connections.head(method, path, JSON_TYPE if body else b"", len(body))
         try:
             return await _ask(connections, connection, head, body)
         except BrokenError:
@@ -115,13 +116,8 @@ async def _ask(connections: Connections, connection: Connection, head: bytes, bo
     return status, b"".join(parts)
 
 
-def header_lines(headers: Mapping[bytes, bytes]) -> bytes:
-    """Headers as they go over the wire. Raises ValueError for a value that would be more than one line."""
-    return b"".join([header_line(name, value) for name, value in headers.items()])
-
-
 def header_line(name: bytes, value: bytes) -> bytes:
     """One header as it goes over the wire. Raises ValueError for a value that would be more than one line."""
-    if any(mark in value for mark in _NO_LINE):
+    if _NO_LINE.search(value):
         raise ValueError(f"the header {name.decode('latin-1')} holds a line end")
     return b"%s: %s\r\n" % (name, value)

@@ -67,10 +67,17 @@ class Connection(asyncio.Protocol):
         return self._status is None and self._bare == 0
 
     def send(self, head: bytes, body: bytes) -> None:
-        """Write a request; does not wait. A connection that broke meanwhile shows that in `head`."""
+        """Write a request; does not wait. A connection that broke meanwhile shows that in `head`.
+
+        It leaves in the loop's next turn, together with those of other connections: a backend that is woken by
+        the first finds them all.
+        """
         self._reset()
+        self._loop.call_soon(self._write, head + body)
+
+    def _write(self, data: bytes) -> None:
         if not self._transport.is_closing():
-            self._transport.write(head + body)
+            self._transport.write(data)
 
     async def head(self) -> int:
         """The answer's status. Raises BrokenError."""

@@ -43,30 +43,25 @@ def written(work: Callable[[Joined], None]) -> tuple[list[bytes], list[bytes]]:
         work(Joined(sink))
         at_once = list(sink.writes)
         await asyncio.sleep(0)
-        return at_once, sink.writes
+        return at_once, list(sink.writes)
 
     return asyncio.run(main())
 
 
-def test_head_and_body_leave_together() -> None:
+def test_what_is_written_in_one_turn_leaves_together_in_the_next() -> None:
     def work(transport: Joined) -> None:
-        transport.write(HEAD)
-        transport.write(b"a")
-        transport.write(b"b")
+        for data in (HEAD, b"a", b"b"):
+            transport.write(data)
 
-    assert written(work)[0] == [HEAD + b"a", b"b"]
-
-
-def test_a_head_alone_leaves_at_the_next_turn() -> None:
-    assert written(lambda transport: transport.write(HEAD)) == ([], [HEAD])
+    assert written(work) == ([], [HEAD + b"ab"])
 
 
-def test_a_close_takes_the_head_along() -> None:
+def test_a_close_takes_along_what_waits() -> None:
     def work(transport: Joined) -> None:
         transport.write(HEAD)
         transport.close()
 
-    assert written(work)[0] == [HEAD]
+    assert written(work) == ([HEAD], [HEAD])
 
 
 def test_a_closed_transport_gets_nothing() -> None:

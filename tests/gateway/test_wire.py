@@ -123,6 +123,7 @@ def test_a_second_request_gets_its_own_answer() -> None:
         await whole(connection)
         connection.send(b"GET / HTTP/1.1\r\n\r\n", b"")
         assert not connection.complete
+        await asyncio.sleep(0)
         connection.data_received(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno")
         assert await whole(connection) == (404, b"no")
         assert transport.written.endswith(b"{}GET / HTTP/1.1\r\n\r\n")
