@@ -1,4 +1,4 @@
-"""uvicorn as this service runs it: uvloop, httptools, and writes that are collected for a turn of the loop."""
+"""uvicorn as this service runs it: uvloop, httptools, and heads that leave with their bodies."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+_HEAD = b"HTTP/1."
+
 
 class Joined:
-    """A transport that collects what is written in one turn of the event loop and sends it in the next.
+    """A transport that keeps an answer's head, and what follows in the same turn of the event loop, for the next.
 
     uvloop writes at once and uvicorn writes heads alone: each answer would cost two system calls, and wake its
-    client twice. Everything else is the transport's own.
+    client twice. Later chunks of a stream leave at once. Everything else is the transport's own.
     """
 
     __slots__ = ("_loop", "_parts", "_transport")
@@ -30,10 +32,14 @@ class Joined:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Send the data in the next turn."""
-        if not self._parts:
+        """Send the data, behind a head that waits or at once."""
+        if self._parts:
+            self._parts.append(data)
+        elif data.startswith(_HEAD):
+            self._parts.append(data)
             self._loop.call_soon(self._flush)
-        self._parts.append(data)
+        else:
+            self._transport.write(data)
 
     def close(self) -> None:
         """Send what waits and close."""

@@ -48,12 +48,16 @@ def written(work: Callable[[Joined], None]) -> tuple[list[bytes], list[bytes]]:
     return asyncio.run(main())
 
 
-def test_what_is_written_in_one_turn_leaves_together_in_the_next() -> None:
+def test_a_head_leaves_in_the_next_turn_with_what_followed_it() -> None:
     def work(transport: Joined) -> None:
         for data in (HEAD, b"a", b"b"):
             transport.write(data)
 
     assert written(work) == ([], [HEAD + b"ab"])
+
+
+def test_a_chunk_of_a_stream_leaves_at_once() -> None:
+    assert written(lambda transport: transport.write(b"1\r\na\r\n"))[0] == [b"1\r\na\r\n"]
 
 
 def test_a_close_takes_along_what_waits() -> None:
