@@ -39,7 +39,7 @@ MODEL_FREE = (
 """The drafters that need no draft model: what is compared by default."""
 DEFAULT_DRAFTERS = ("goose",)
 DEFAULT_CONTROLLERS = ("fixed", "roofline,dcut,fixed")
-DEFAULT_CONTEXTS = (512, 1024, 3072, 6000)
+DEFAULT_CONTEXTS = (512, 2048, 6000)
 DEFAULT_SOAKED = ("dapq", "h2o")
 CONTROLLER_LISTS = ("fixed", "ucb", "exp3", "hedge", "roofline,dcut,hedge")
 

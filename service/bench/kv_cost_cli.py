@@ -40,8 +40,8 @@ class Options:
     say: Callable[[str], None]
 
     def caches(self, base: KvCache) -> list[KvCache]:
-        """One KV cache for each policy and selector, with room for the longest text."""
-        plain, room = whole_cache(base), {"max_tokens": max(self.contexts) + 1024}
+        """One KV cache for each policy and selector, with room for the longest text twice."""
+        plain, room = whole_cache(base), {"max_tokens": 2 * max(self.contexts) + 1024}
         all_of = not self.policies and not self.selectors
         evictors = self.policies or (tuple(eviction_registry()) if all_of else ())
         selectors = self.selectors or (tuple(selector_registry()) if all_of else ())

@@ -30,9 +30,12 @@ async def measure_contest(
     contexts: Sequence[int],
     say: Callable[[str], None],
 ) -> Contest:
-    """One engine; at each context a request with the whole cache, then one under the policy, the cache empty before.
+    """One engine; at each context a request with the whole cache, then one under the policy.
 
-    So both read the KV of one contiguous text that they computed themselves, with the same attention code.
+    The first fills an empty pool, so that its KV is one contiguous run, which the attention reads without a copy: the
+    best that a whole cache can do. The second finds the prompt in the prefix cache and copies what it keeps to
+    contiguous slots of its own; policies that must see the whole prompt read it again, and hold what they keep
+    scattered. Decode steps go through the same attention code.
     """
     plain = profile.model_copy(update={"speculation": Speculation(algorithm="none")})
     policy = kv_policy(profile.kv) or "none"
@@ -45,8 +48,8 @@ async def measure_contest(
         ids = await text(client)
         identical = await _is_identical(client, ids, _room(profile.kv))
         for context in contexts:
+            await client.flush_cache()
             for steps, wish in ((whole, "full"), (own, None)):
-                await client.flush_cache()
                 steps.append(await _timed(client, ids[:context], wish, profile.kv, shape))
             say(f"{policy}, {context} tokens: {_ms(whole[-1])} ms whole, {_ms(own[-1])} ms")
     return Contest(policy, tuple(whole), tuple(own), identical)
