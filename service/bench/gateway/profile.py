@@ -24,8 +24,11 @@ _LOAD_S = 20.0
 _ROWS = 60
 
 
-async def run(folder: Path, order: str) -> None:
-    """Load the gateway with plain requests and print its dearest functions, by `tottime` or `cumtime`."""
+async def run(folder: Path, order: str, requests: int = _REQUESTS) -> None:
+    """Load the gateway with plain requests and print its dearest functions, by `tottime` or `cumtime`.
+
+    Raises RuntimeError when it does not answer.
+    """
     mock_port, place_port = free_port(), free_port()
     mock_url = f"http://{HOST}:{mock_port}"
     mock = Server.start(
@@ -37,9 +40,9 @@ async def run(folder: Path, order: str) -> None:
     ours = Server.start("specserve", f"http://{HOST}:{place_port}", [program, "-c", profiled, *options], folder, {})
     try:
         if reason := await wait_ready(Target("specserve", ours.url, ours)):
-            raise SystemExit(reason)
+            raise RuntimeError(reason)
         ask = request_bytes(f"{HOST}:{place_port}", None)
-        await closed_loop(ours.url, ask, _CONCURRENCY, count=_REQUESTS, limit_s=_LOAD_S)
+        await closed_loop(ours.url, ask, _CONCURRENCY, count=requests, limit_s=_LOAD_S)
     finally:
         await asyncio.gather(ours.stop(), mock.stop())
     pstats.Stats(str(stats)).strip_dirs().sort_stats(order).print_stats(_ROWS)
