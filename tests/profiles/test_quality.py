@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from service.profiles.quality_file import read_quality
 from service.profiles.facts import Facts, QualityReport
+from service.profiles.quality_file import read_quality
 from service.profiles.rules import Finding, check
 from tests.profiles.profiles import profile
 
