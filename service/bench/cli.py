@@ -234,10 +234,11 @@ def kv_cost(
     selector: Annotated[list[str] | None, typer.Option(help="page selectors; nothing named: all")] = None,
     context: Annotated[list[int] | None, typer.Option(min=64, help="tokens of context, in turn")] = None,
     budget: Annotated[int, typer.Option(min=48, help="tokens kept, or read in a step")] = 256,
+    limit_s: Annotated[float, typer.Option(min=1, help="no further engine is begun then, seconds")] = 500,
 ) -> None:
     """Time and bytes of decode steps by length of context, the whole KV cache against each policy, and where they meet.
 
-    Exit status 1 when a policy changed a text that fits its budget.
+    Exit status 1 when a policy was left out, or changed a text that fits its budget.
     """
     from service.bench import kv_cost_cli
 
@@ -247,6 +248,7 @@ def kv_cost(
         tuple(selector or ()),
         tuple(sorted(context or DEFAULT_CONTEXTS)),
         budget,
+        limit_s,
         out,
         _say,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,13 +30,17 @@ CROSSOVERS = ("policy", "crossover_predicted", "crossover_measured", "identical_
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asked for; no policies and selectors: all that are registered."""
+    """What the command line asked for; no policies and selectors: all that are registered.
+
+    `limit_s` seconds after the start no further engine is begun.
+    """
 
     prompts: Sequence[Prompt]
     policies: tuple[str, ...]
     selectors: tuple[str, ...]
     contexts: tuple[int, ...]
     budget: int
+    limit_s: float
     out: Path
     say: Callable[[str], None]
 
@@ -48,11 +53,13 @@ class Options:
         fields: list[dict[str, Any]] = [{"eviction": name, "budget": self.budget} for name in evictors]
         fields += [{"selector": name, "selector_tokens": self.budget} for name in selectors]
         chosen = [entry for entry in fields if "none" not in entry.values()]
+        # Policies and selectors in turn, so that a run that is cut short has some of both.
+        chosen.sort(key=lambda entry: [e for e in chosen if e.keys() == entry.keys()].index(entry))
         return [KvCache.model_validate(plain.model_dump() | room | entry) for entry in chosen]
 
 
 async def run(options: Options, *, pool: str | None, config_file: Path | None) -> bool:
-    """Measure and report; whether every policy left texts within its budget as they are."""
+    """Measure and report; whether all were measured and left texts within their budget as they are."""
     workshop, base = open_workshop(config_file, pool, options.out, options.say)
     shape = shape_of(workshop.store, base.target.model)
     if shape is None:
@@ -68,14 +75,18 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
             raise ConfigError([f"--prompts: {'/'.join(LONG)} hold {len(ids)} tokens: lower --context"])
         return ids
 
-    contests = []
-    for kv in options.caches(base.kv):
+    contests, began = [], time.monotonic()
+    caches = options.caches(base.kv)
+    for kv in caches:
+        if time.monotonic() - began > options.limit_s:
+            options.say(f"{len(caches) - len(contests)} of {len(caches)} are left out: {options.limit_s:g} s are over")
+            break
         options.say(f"{kv.eviction if kv.selector == 'none' else kv.selector}: starting an engine")
         profile = base.model_copy(update={"kv": kv})
         contests.append(await measure_contest(workshop, profile, shape, text, options.contexts, options.say))
     slot = shape.kv_bytes_per_token(base.target.dtype if base.kv.dtype == "auto" else base.kv.dtype)
     _report(options, base.target.model, contests, slot)
-    return all(contest.identical for contest in contests)
+    return len(contests) == len(caches) and all(contest.identical for contest in contests)
 
 
 def _report(options: Options, model: str, contests: Sequence[Contest], slot: int) -> None:

@@ -67,11 +67,11 @@ def test_summaries_are_counted_as_the_selector_makes_them() -> None:
 
 def test_everything_registered_is_compared_unless_named() -> None:
     def names(*policies: str, selectors: tuple[str, ...] = ()) -> list[str]:
-        options = Options((), policies, selectors, (512, 6000), 256, None, print)  # type: ignore[arg-type]
+        options = Options((), policies, selectors, (512, 6000), 256, 500, None, print)  # type: ignore[arg-type]
         caches = options.caches(KvCache(eviction="h2o", budget=99))
         assert all(kv.max_tokens == 13024 for kv in caches)
         return [kv.eviction if kv.selector == "none" else kv.selector for kv in caches]
 
     everything = [name for name in (*EVICTORS, *SELECTORS) if name != "none"]
-    assert sorted(names()) == sorted(everything)
+    assert sorted(names()) == sorted(everything) and names()[:2] == ["streaming", "quest"]
     assert names("snapkv") == ["snapkv"] and names(selectors=("quest",)) == ["quest"]
