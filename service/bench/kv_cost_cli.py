@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from service.bench.client import Client
 from service.bench.kv_cost import Contest
@@ -50,12 +50,11 @@ class Options:
         all_of = not self.policies and not self.selectors
         evictors = self.policies or (tuple(eviction_registry()) if all_of else ())
         selectors = self.selectors or (tuple(selector_registry()) if all_of else ())
-        fields: list[dict[str, Any]] = [{"eviction": name, "budget": self.budget} for name in evictors]
-        fields += [{"selector": name, "selector_tokens": self.budget} for name in selectors]
-        chosen = [entry for entry in fields if "none" not in entry.values()]
+        evicting = [{"eviction": name, "budget": self.budget} for name in evictors if name != "none"]
+        selecting = [{"selector": name, "selector_tokens": self.budget} for name in selectors if name != "none"]
         # Policies and selectors in turn, so that a run that is cut short has some of both.
-        chosen.sort(key=lambda entry: [e for e in chosen if e.keys() == entry.keys()].index(entry))
-        return [KvCache.model_validate(plain.model_dump() | room | entry) for entry in chosen]
+        turns = [entry for pair in zip_longest(evicting, selecting) for entry in pair if entry is not None]
+        return [KvCache.model_validate(plain.model_dump() | room | entry) for entry in turns]
 
 
 async def run(options: Options, *, pool: str | None, config_file: Path | None) -> bool:
@@ -75,7 +74,8 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
             raise ConfigError([f"--prompts: {'/'.join(LONG)} hold {len(ids)} tokens: lower --context"])
         return ids
 
-    contests, began = [], time.monotonic()
+    contests: list[Contest] = []
+    began = time.monotonic()
     caches = options.caches(base.kv)
     for kv in caches:
         if time.monotonic() - began > options.limit_s:
