@@ -1,0 +1,1 @@
+"""Rotations of keys and values before quantization. One file each, registered by name."""
