@@ -37,6 +37,7 @@ from service.engine.store import ModelStore
 from service.engine.supervisor import Engines, run_beside, until_signal
 from service.errors import ConfigError, SpecserveError
 from service.kvcache.eviction import eviction_registry
+from service.kvcache.rotation import rotation_registry
 from service.kvcache.selection import selector_registry
 from service.profiles.config import Config
 from service.profiles.facts import Facts
@@ -147,6 +148,7 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] 
         accept_rules=accept_registry(),
         kv_eviction=eviction_registry(),
         page_selectors=selector_registry(),
+        kv_rotations=rotation_registry(),
     )
     if as_json:
         typer.echo(orjson.dumps(known, option=orjson.OPT_INDENT_2))
@@ -202,6 +204,7 @@ def _registered() -> Facts:
         accept_rules=tuple(accept_registry()),
         kv_eviction=tuple(eviction_registry()),
         page_selectors=tuple(selector_registry()),
+        kv_rotations=tuple(rotation_registry()),
         trial=trial,
     )
 

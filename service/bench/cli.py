@@ -200,6 +200,8 @@ def quality(
     budget: Annotated[int | None, typer.Option(min=1, help="tokens kept; none: the pool's own")] = None,
     selector: Annotated[str | None, typer.Option(help="page selector; none: the pool's own")] = None,
     read: Annotated[int | None, typer.Option(min=3, help="tokens read in a step; none: the pool's own")] = None,
+    quantization: Annotated[str | None, typer.Option(help="int8, int4, int2; none: the pool's own")] = None,
+    rotation: Annotated[str | None, typer.Option(help="rotation before it; none: the pool's own")] = None,
     context: Annotated[int, typer.Option(min=64, help="tokens of the texts that are read")] = 1024,
     tokens: Annotated[int, typer.Option(min=2, help="tokens of the answers that are forced")] = 64,
     texts: Annotated[int, typer.Option(min=1, help="texts for perplexity")] = 8,
@@ -212,6 +214,7 @@ def quality(
     from service.bench.quality_tasks import Sizes
 
     chosen = {"eviction": eviction, "budget": budget, "selector": selector, "selector_tokens": read}
+    chosen |= {"quantization": quantization, "rotation": rotation}
     options = quality_cli.Options(
         load_prompts(prompts),
         Sizes(context, tokens, texts, needles, chats),

@@ -15,7 +15,7 @@ from service.bench.teacher import teaching
 from service.bench.workshop import open_workshop
 from service.engine.plan import shape_of
 from service.errors import ConfigError
-from service.profiles.kv_methods import kv_policy, whole_cache
+from service.profiles.kv_methods import kv_policy, slot_bytes, whole_cache
 from service.profiles.schema import Profile
 
 
@@ -38,7 +38,9 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
     profile = Profile.model_validate(base.model_dump() | {"kv": base.kv.model_dump() | options.kv})
     policy = kv_policy(profile.kv)
     if policy is None:
-        raise ConfigError(["the KV cache is whole: name a policy with --eviction or --selector, or in the profile"])
+        raise ConfigError(
+            ["the KV cache is whole: name --eviction, --selector or --quantization, or a method in the profile"]
+        )
     plain = profile.model_copy(update={"kv": whole_cache(profile.kv)})
     options.say("whole: starting an engine")
     async with teaching(workshop, "quality-whole", plain) as teacher:
@@ -51,8 +53,9 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
     shape = shape_of(workshop.store, profile.target.model)
     if shape is None:
         raise ConfigError([f"target.model: {profile.target.model} has no config.json at hand"])
-    slot = shape.kv_bytes_per_token(profile.target.dtype if profile.kv.dtype == "auto" else profile.kv.dtype)
-    found = quality_summary(tasks, whole, compressed, (slot, slot), options.thresholds)
+    dtype = profile.target.dtype if profile.kv.dtype == "auto" else profile.kv.dtype
+    slots = slot_bytes(plain.kv, shape, dtype), slot_bytes(profile.kv, shape, dtype)
+    found = quality_summary(tasks, whole, compressed, slots, options.thresholds)
     summary = {
         "policy": policy,
         "model": profile.target.model,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from service.profiles.kv_methods import QUANTIZED_BITS
 from service.profiles.schema import KvCache, Profile
 from service.profiles.speculation_args import draft_attention_args, drafter_names, speculation_args, traits_of
 from service.profiles.threads import openmp_env
@@ -83,6 +84,7 @@ def engine_command(
     # By default every /health generates a token, which takes an idle engine over a second.
     env = {"SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "false", "SGLANG_LOGGING_CONFIG_PATH": str(_LOGGING)}
     env |= _plugin_environment(profile) | _eviction_environment(profile.kv) | _selection_environment(profile.kv)
+    env |= _quantization_environment(profile.kv)
     if cpu:
         env |= _cpu_environment() | openmp_env(profile.runtime.threads)
     if target.offline and (draft is None or draft.offline):
@@ -186,6 +188,13 @@ def _selection_environment(kv: KvCache) -> dict[str, str]:
         "options": kv.selector_options,
     }
     return {"SPECSERVE_KV_SELECTION": json.dumps(settings)}
+
+
+def _quantization_environment(kv: KvCache) -> dict[str, str]:
+    if kv.quantization == "none":
+        return {}
+    settings = {"bits": QUANTIZED_BITS[kv.quantization], "group": kv.group_size, "rotation": kv.rotation}
+    return {"SPECSERVE_KV_QUANTIZATION": json.dumps(settings)}
 
 
 def _cpu_environment() -> dict[str, str]:

@@ -90,6 +90,13 @@ class KvCache(Section):
     max_tokens: int | None = Field(
         None, gt=0, description="tokens in the pool; none: 32768 on a CPU, else SGLang decides"
     )
+    quantization: Literal["none", "int8", "int4", "int2"] = Field(
+        "none", description="stored bits of each channel, with scales beside them; all but `none` change texts"
+    )
+    rotation: str = Field("none", description="registered rotation of keys and values before `quantization`")
+    group_size: int | None = Field(
+        None, ge=1, description="channels that share a scale under `quantization`; none: the head's whole dimension"
+    )
     prefix_cache: bool = Field(True, description="share the KV cache of equal prompt beginnings")
     page_size: int = Field(1, ge=1, description="tokens in one page of the pool")
     eviction: str = Field(

@@ -8,7 +8,9 @@ import torch
 from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 from sglang.srt.mem_cache.memory_pool import KVWriteLoc, MHATokenToKVPool
 
+from service.sglang_plugin.kv_series import pool_series
 from service.sglang_plugin.operators.attention import Observer, RequestPlan, attend, contiguous_or_index, rows_of
+from service.sglang_plugin.quantization.pool import PackedKvPool
 
 if TYPE_CHECKING:
     from sglang.srt.layers.radix_attention import RadixAttention
@@ -42,6 +44,9 @@ class CpuTreeAttention(AttentionBackend):
         self.req_to_token_pool = model_runner.req_to_token_pool
         self.token_to_kv_pool = model_runner.token_to_kv_pool
         self.prefill_attention_backend_str = self.decode_attention_backend_str = BACKEND_NAME
+        self.packed = self.token_to_kv_pool if isinstance(self.token_to_kv_pool, PackedKvPool) else None
+        if self.packed is not None:
+            pool_series().serve(self.packed)
         self.plans: list[RequestPlan] = []
 
     def init_forward_metadata(self, forward_batch: ForwardBatch) -> None:
@@ -140,12 +145,16 @@ class CpuTreeAttention(AttentionBackend):
         if save_kv_cache and k is not None and v is not None:
             self._store(layer, forward_batch.out_cache_loc, keys, values, k, v)
         query = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
+        if self.packed is not None:
+            query = self.packed.rotated(query)
         outputs, start = [], 0
         for plan in self.plans:
             rows = query[start : start + plan.queries]
-            outputs.append(_attend(plan, layer, rows, keys, values))
+            outputs.append(_attend(plan, layer, rows, keys, values, self.packed))
             start += plan.queries
         out = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        if self.packed is not None:
+            out = self.packed.rotated_back(out)
         return out.reshape(-1, layer.tp_q_head_num * layer.v_head_dim)
 
     def _store(
@@ -177,13 +186,20 @@ class CpuTreeAttention(AttentionBackend):
 
 
 def _attend(
-    plan: RequestPlan, layer: RadixAttention, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+    plan: RequestPlan,
+    layer: RadixAttention,
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    packed: PackedKvPool | None,
 ) -> torch.Tensor:
-    """One request's attention in one layer, as its plan says."""
+    """One request's attention in one layer, as its plan says; of a packed cache the rows that it reads are decoded."""
     if plan.read is not None:
         return plan.read(layer.layer_id, query, keys, values, layer.scaling)
-    visible = rows_of(keys, plan.slots)
-    out = attend(query, visible, rows_of(values, plan.slots), plan, layer.scaling)
+    visible, values = rows_of(keys, plan.slots), rows_of(values, plan.slots)
+    if packed is not None:
+        visible, values = packed.keys.decode(visible), packed.values.decode(values)
+    out = attend(query, visible, values, plan, layer.scaling)
     if plan.see is not None:
         plan.see(layer.layer_id, query, visible, layer.scaling)
     return out

@@ -12,6 +12,7 @@ from sglang.srt.utils import is_cpu
 
 from service.sglang_plugin import accounting, capacity, teacher
 from service.sglang_plugin.eviction import config as eviction_config
+from service.sglang_plugin.quantization import config as quantization_config
 from service.sglang_plugin.reporting import abort_children, numbered_child_rid, spec_tokens_details
 from service.sglang_plugin.request_extras import pass_tools
 from service.sglang_plugin.selection import config as selection_config
@@ -92,6 +93,7 @@ def _register_cpu() -> None:
             choices.append(BACKEND_NAME)
 
     evictor, reader = _register_eviction(), _register_selection()
+    _register_quantization()
 
     @register_attention_backend(BACKEND_NAME)
     def create(runner):  # type: ignore[no-untyped-def]
@@ -147,6 +149,15 @@ def _register_selection() -> PageReader | None:
     reader = PageReader(config)
     install(reader)
     return reader
+
+
+def _register_quantization() -> None:
+    """In the scheduler of a pool that quantizes: packed keys and values."""
+    config = quantization_config.read_config(os.environ)
+    if config.bits:
+        from service.sglang_plugin.quantization.install import install
+
+        install(config)
 
 
 def _no_thread_binding(**kwargs: object) -> None:

@@ -13,6 +13,12 @@ from service.kvcache.answer_keys import SERIES_PREFIX
 
 
 @cache
+def pool_series() -> PoolSeries:
+    """The process's own, in Prometheus' usual registry."""
+    return PoolSeries(None)
+
+
+@cache
 def eviction_series() -> EvictionSeries:
     """The process's own, in Prometheus' usual registry."""
     return EvictionSeries(None)
@@ -24,6 +30,17 @@ def reading_series() -> ReadingSeries:
     return ReadingSeries(None)
 
 
+class PoolSeries:
+    """What a token costs. `registry` None: Prometheus' usual one."""
+
+    def __init__(self, registry: Any | None) -> None:
+        self._token_bytes = _gauge("token_bytes", "Keys and values of a token, all layers, bytes", registry)
+
+    def serve(self, pool: Any) -> None:
+        """SGLang's KV pool is this one."""
+        self._token_bytes.set(token_bytes(pool))
+
+
 class EvictionSeries:
     """What requests lost. `registry` None: Prometheus' usual one."""
 
@@ -31,11 +48,6 @@ class EvictionSeries:
         self._evictions = _counter("evictions", "Times that a request lost tokens", registry)
         self._dropped = _counter("evicted_tokens", "Tokens that requests lost", registry)
         self._now = _gauge("evicted_now_tokens", "Tokens of running requests whose KV is gone", registry)
-        self._token_bytes = _gauge("token_bytes", "Keys and values of a token, all layers, bytes", registry)
-
-    def serve(self, pool: Any) -> None:
-        """SGLang's KV pool is this one."""
-        self._token_bytes.set(token_bytes(pool))
 
     def lost(self, tokens: int) -> None:
         """One request lost so many tokens."""

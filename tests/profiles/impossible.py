@@ -65,6 +65,29 @@ IMPOSSIBLE: dict[str, tuple[Profile, str, str]] = {
         "runtime.extra_args",
         "remove --enable-mixed-chunk",
     ),
+    "unknown_rotation": (
+        profile(kv={"quantization": "int4", "rotation": "oracle"}),
+        "kv.rotation",
+        "known: hadamard, none",
+    ),
+    "idle_rotation": (profile(kv={"rotation": "hadamard"}), "kv.rotation", "set quantization"),
+    "quantization_on_gpu": (
+        profile(speculation=PLAIN, kv={"quantization": "int8"}, runtime=GPU),
+        "kv.quantization",
+        "set none",
+    ),
+    "quantization_under_ngram": (
+        profile(speculation={"algorithm": "ngram"}, kv={"quantization": "int8"}),
+        "kv.quantization",
+        "set algorithm specserve or none",
+    ),
+    "quantization_of_a_dtype": (profile(kv={"quantization": "int8", "dtype": "bfloat16"}), "kv.dtype", "set auto"),
+    "quantization_and_eviction": (
+        profile(kv={"quantization": "int8", "eviction": "streaming"}),
+        "kv.eviction",
+        "or kv.quantization none",
+    ),
+    "uneven_groups": (profile(kv={"quantization": "int8", "group_size": 48}), "kv.group_size", "power of two"),
     "unknown_selector": (
         profile(speculation=PLAIN, kv={"selector": "oracle"}),
         "kv.selector",

@@ -30,6 +30,7 @@ UNO: dict[str, Any] = {"algorithm": "uno", "adapter": "/models/adapter", "draft_
 POSSIBLE: dict[str, Profile] = {
     "default": Profile(),
     "eviction": profile(kv={"eviction": "snapkv", "budget": 256, "eviction_options": {"kernel": 5}}),
+    "quantization": profile(kv={"quantization": "int4", "rotation": "hadamard"}),
     "selection": profile(speculation={"algorithm": "none"}, kv={"selector": "quest", "selector_tokens": 256}),
     "plain": profile(speculation={"algorithm": "none"}),
     "none_drafter": profile(speculation={"drafter": "none"}),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
+import torch
 from prometheus_client import CollectorRegistry, generate_latest
 
 from service.kvcache.answer_keys import SERIES_PREFIX
-from service.sglang_plugin.kv_series import EvictionSeries, ReadingSeries
+from service.sglang_plugin.kv_series import EvictionSeries, PoolSeries, ReadingSeries
 from service.telemetry.adapters.sglang_kv import read_figures
 from service.telemetry.exposition import render
 from service.telemetry.kv import KvFigures, KvKind, KvSeries
@@ -26,6 +28,9 @@ def told(figures: KvFigures | None) -> CollectorRegistry:
 def test_what_the_plugin_tells_is_read() -> None:
     registry = CollectorRegistry()
     evictions, reading = EvictionSeries(registry), ReadingSeries(registry)
+    rows = torch.zeros(5, 3, 36, dtype=torch.uint8)
+    pool = SimpleNamespace(start_layer=1, layer_num=2, get_key_buffer=lambda _: rows, get_value_buffer=lambda _: rows)
+    PoolSeries(registry).serve(pool)
     evictions.lost(40)
     evictions.lost(2)
     evictions.missing(12)
@@ -33,7 +38,7 @@ def test_what_the_plugin_tells_is_read() -> None:
     text = generate_latest(registry)
     assert SERIES_PREFIX.encode() in text
     found = read_figures(LOADS, b"sglang:num_used_tokens 7.0\n" + text)
-    assert found == KvFigures(70, 30, 12, 0, 2, 42, 300, 900)
+    assert found == KvFigures(70, 30, 12, 2 * 2 * 3 * 36, 2, 42, 300, 900)
 
 
 def test_large_counts_and_labels_of_the_engine_are_read() -> None:

@@ -97,7 +97,9 @@ def eviction_is_proven(case: Case) -> Iterator[Finding]:
 
 def _chosen(kv: KvCache) -> str:
     """The field that names what compresses the cache."""
-    return "kv.eviction" if kv.selector == "none" else "kv.selector"
+    if kv.selector != "none":
+        return "kv.selector"
+    return "kv.eviction" if kv.quantization == "none" else "kv.quantization"
 
 
 def _missed(policy: str, missed: tuple[str, ...], field: str, *, forced: bool) -> Iterator[Finding]:

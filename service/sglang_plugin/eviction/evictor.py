@@ -14,7 +14,7 @@ from service.sglang_plugin.eviction.config import EvictionConfig
 from service.sglang_plugin.eviction.held import HeldTokens
 from service.sglang_plugin.eviction.lookahead import look_ahead
 from service.sglang_plugin.eviction.statistics import Statistics
-from service.sglang_plugin.kv_series import eviction_series
+from service.sglang_plugin.kv_series import eviction_series, pool_series
 from service.sglang_plugin.operators.attention import Observer
 from service.sglang_plugin.request_extras import wants_whole_cache
 
@@ -52,7 +52,7 @@ class Evictor:
     def serve(self, runner: ModelRunner) -> None:
         """The attention backend tells whose KV it reads. Mutates, and lets the pool copy rows without speculation."""
         self.runner = runner
-        eviction_series().serve(runner.token_to_kv_pool)
+        pool_series().serve(runner.token_to_kv_pool)
         runner.token_to_kv_pool.use_native_move_kv_cache = True
 
     def concerns(self, req: Req) -> bool:

@@ -1,0 +1,56 @@
+"""Rules about KV caches of packed integer codes; that they are proven is a rule of `eviction`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from service.profiles.kv_methods import QUANTIZATION_FIELDS, QUANTIZED_BITS
+from service.profiles.rules.finding import Case, Finding, Rule, error
+from service.profiles.schema import KvCache
+
+
+def the_rotation_is_known(case: Case) -> Iterator[Finding]:
+    """A rotation must be registered, and the settings of quantization read by somebody."""
+    kv, known, usual = case.kv, case.facts.kv_rotations, KvCache()
+    if known is not None and kv.rotation not in known:
+        yield error("kv.rotation", f"unknown rotation {kv.rotation!r}; known: {', '.join(sorted(known))}")
+    if kv.quantization == "none":
+        for name in QUANTIZATION_FIELDS:
+            if getattr(kv, name) != getattr(usual, name):
+                yield error(
+                    f"kv.{name}", f"nothing is quantized, so nobody reads {name}: remove it, or set quantization"
+                )
+
+
+def quantization_needs_our_attention(case: Case) -> Iterator[Finding]:
+    """Only our CPU attention decodes packed rows, of requests that read everything."""
+    kv = case.kv
+    if kv.quantization == "none":
+        return
+    field = "kv.quantization"
+    if not case.on_cpu:
+        yield error(field, "packed codes are read on CPU engines only for now: set none, or kv.dtype fp8_e4m3")
+    if case.spec.algorithm not in ("none", "specserve"):
+        yield error(field, f"the drafts of {case.spec.algorithm} read plain rows: set algorithm specserve or none")
+    if kv.dtype != "auto":
+        yield error("kv.dtype", "quantization decides what is stored: set auto, or quantization none")
+    for other in ("eviction", "selector"):
+        if getattr(kv, other) != "none":
+            yield error(f"kv.{other}", f"it looks at plain keys: set kv.{other} none, or kv.quantization none")
+
+
+def groups_fill_bytes(case: Case) -> Iterator[Finding]:
+    """A head's dimension is cut into equal groups whose codes fill whole bytes."""
+    bits, shape, kv = QUANTIZED_BITS[case.kv.quantization], case.facts.target, case.kv
+    if not bits or shape is None:
+        return
+    group = kv.group_size or shape.head_dim
+    if shape.head_dim % group or group % (8 // bits):
+        yield error(
+            "kv.group_size", f"heads of {shape.head_dim} channels have no such groups: set a power of two, or none"
+        )
+    if kv.rotation == "hadamard" and shape.head_dim & (shape.head_dim - 1):
+        yield error("kv.rotation", f"hadamard needs a power of two, and heads have {shape.head_dim} channels: set none")
+
+
+RULES: tuple[Rule, ...] = (the_rotation_is_known, quantization_needs_our_attention, groups_fill_bytes)

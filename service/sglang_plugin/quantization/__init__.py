@@ -1,0 +1,1 @@
+"""KV pools that hold packed integer codes."""

@@ -1,0 +1,80 @@
+"""SGLang's KV pool with packed rows: what is written is read, moved and counted."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("sglang")
+
+from sglang.srt.mem_cache.memory_pool import KVWriteLoc
+
+from service.sglang_plugin.kv_series import token_bytes
+from service.sglang_plugin.operators.attention import RequestPlan, attend
+from service.sglang_plugin.quantization.config import VARIABLE, QuantizationConfig, read_config
+from service.sglang_plugin.quantization.pool import PackedKvPool
+
+LAYERS, HEADS, DIM = 2, 3, 64
+
+
+def pool_of(bits: int, rotation: str) -> Any:
+    kind = type("Pool", (PackedKvPool,), {"config": QuantizationConfig(bits, None, rotation)})
+    return kind(
+        size=32,
+        page_size=1,
+        dtype=torch.float32,
+        head_num=HEADS,
+        head_dim=DIM,
+        layer_num=LAYERS,
+        device="cpu",
+        enable_memory_saver=False,
+    )
+
+
+def filled(bits: int, rotation: str) -> tuple[Any, torch.Tensor, torch.Tensor]:
+    """A pool with twenty rows in slots 5 to 24 of layer 1, and what they were."""
+    pool, generator = pool_of(bits, rotation), torch.Generator().manual_seed(bits)
+    keys, values = (torch.randn(20, HEADS, DIM, generator=generator) for _ in range(2))
+    pool.set_kv_buffer(SimpleNamespace(layer_id=1), KVWriteLoc(torch.arange(5, 25), None), keys, values)
+    return pool, keys, values
+
+
+@pytest.mark.parametrize("rotation", ["none", "hadamard"])
+@pytest.mark.parametrize(("bits", "close"), [(8, 0.02), (4, 0.35), (2, 1.6)])
+def test_attention_over_packed_rows_is_near_that_over_floats(bits: int, close: float, rotation: str) -> None:
+    pool, keys, values = filled(bits, rotation)
+    query = torch.randn(2, 9, DIM, generator=torch.Generator().manual_seed(1))
+    plan = RequestPlan(2, slice(5, 25), None)
+    stored = pool.keys.decode(pool.get_key_buffer(1)[5:25]), pool.values.decode(pool.get_value_buffer(1)[5:25])
+    found = pool.rotated_back(attend(pool.rotated(query), *stored, plan, DIM**-0.5))
+    wanted = attend(query, keys, values, plan, DIM**-0.5)
+    assert float((found - wanted).abs().max()) < close
+    assert not pool.get_key_buffer(0).any()
+
+
+def test_moved_rows_keep_every_bit() -> None:
+    pool, _, _ = filled(4, "hadamard")
+    before = pool.get_key_buffer(1).clone(), pool.get_value_buffer(1).clone()
+    pool.move_kv_cache(torch.tensor([1, 2]), torch.tensor([7, 9]))
+    assert torch.equal(pool.get_key_buffer(1)[[1, 2]], before[0][[7, 9]])
+    assert torch.equal(pool.get_value_buffer(1)[[1, 2]], before[1][[7, 9]])
+    assert torch.equal(pool.get_key_buffer(1)[5:], before[0][5:])
+
+
+@pytest.mark.parametrize(("bits", "ratio"), [(8, 1.9), (4, 3.5), (2, 6.0)])
+def test_bytes_are_those_of_the_codes(bits: int, ratio: float) -> None:
+    pool = pool_of(bits, "none")
+    bfloat16 = 2 * LAYERS * HEADS * DIM * 2
+    assert bfloat16 / token_bytes(pool) >= ratio
+    assert sum(pool.get_kv_size_bytes()) == 33 * token_bytes(pool)
+
+
+def test_settings_come_from_the_environment() -> None:
+    assert read_config({}).bits == 0
+    found = read_config({VARIABLE: '{"bits": 4, "group": 32, "rotation": "hadamard"}'})
+    assert found == QuantizationConfig(4, 32, "hadamard")
+    with pytest.raises(ValueError, match="SPECSERVE_KV_QUANTIZATION holds no valid settings"):
+        read_config({VARIABLE: '{"bite": 4}'})
