@@ -41,6 +41,8 @@ DEFAULT_DRAFTERS = ("goose",)
 DEFAULT_CONTROLLERS = ("fixed", "roofline,dcut,fixed")
 DEFAULT_CONTEXTS = (512, 2048, 6000)
 DEFAULT_SOAKED = ("dapq", "h2o")
+TURNS = ("none", "hadamard")
+"""Rotations whose perplexity is measured by default."""
 CONTROLLER_LISTS = ("fixed", "ucb", "exp3", "hedge", "roofline,dcut,hedge")
 
 
@@ -225,6 +227,24 @@ def quality(
     )
     if not asyncio.run(quality_cli.run(options, pool=pool, config_file=config_file)):
         raise typer.Exit(1)
+
+
+@app.command()
+def perplexity(
+    pool: Pool = None,
+    config_file: ConfigFile = None,
+    prompts: Prompts = DEFAULT_PROMPTS,
+    out: Annotated[Path, typer.Option(help="folder for results and logs")] = Path("bench-out/perplexity"),
+    cache: Annotated[list[str] | None, typer.Option(help="dtypes, or as int4:hadamard; none: all of both")] = None,
+    tokens: Annotated[int, typer.Option(min=64, help="tokens of text that are read")] = 20_480,
+    piece: Annotated[int, typer.Option(min=64, help="tokens of one text")] = 1024,
+) -> None:
+    """Perplexity of the prompts' own text under each KV cache, read by real engines."""
+    from service.bench import perplexity_cli
+
+    names = tuple(cache or ("auto", "bfloat16", *(f"int{bits}:{turn}" for bits in (8, 4, 2) for turn in TURNS)))
+    options = perplexity_cli.Options(load_prompts(prompts), names, tokens, piece, out, _say)
+    asyncio.run(perplexity_cli.run(options, pool=pool, config_file=config_file))
 
 
 @app.command("kv-cost")

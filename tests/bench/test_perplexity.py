@@ -1,0 +1,33 @@
+"""Rows of the perplexity bench."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from pydantic import ValidationError
+
+from service.bench.perplexity import Reading, cache_of, perplexity_rows
+from service.profiles.schema import KvCache
+
+
+def test_ratios_are_against_bfloat16() -> None:
+    readings = [Reading("bfloat16", 10, -10 * math.log(8)), Reading("int4:hadamard", 10, -10 * math.log(10))]
+    rows = perplexity_rows(readings, {"bfloat16": 72, "int4:hadamard": 18})
+    assert rows[1]["perplexity"] == pytest.approx(10)
+    assert rows[1]["perplexity_ratio"] == pytest.approx(1.25)
+    assert rows[1]["bytes_ratio"] == 4
+
+
+def test_without_a_reference_there_is_no_ratio() -> None:
+    (row,) = perplexity_rows([Reading("int8", 3, -3.0)], {"int8": 9})
+    assert row["perplexity_ratio"] is None and row["bytes_ratio"] is None
+
+
+def test_names_of_caches() -> None:
+    base = KvCache(max_tokens=77)
+    assert cache_of("int4:hadamard", base) == KvCache(max_tokens=77, quantization="int4", rotation="hadamard")
+    assert cache_of("int8", base) == KvCache(max_tokens=77, quantization="int8")
+    assert cache_of("bfloat16", base) == KvCache(max_tokens=77, dtype="bfloat16")
+    with pytest.raises(ValidationError):
+        cache_of("int3", base)
