@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean, quantiles
 from typing import Any
 
 
@@ -20,6 +20,11 @@ class Steps:
     ms: tuple[float, ...]
     tokens: float
     summary_bytes: int = 0
+
+    @property
+    def typical_ms(self) -> float:
+        """The lower quartile: other work on the machine slows bursts of steps, and makes none faster."""
+        return quantiles(self.ms)[0]
 
     def bytes_read(self, slot_bytes: int) -> float:
         """KV cache that a step reads, all layers, bytes; weights and activations not counted."""
@@ -39,18 +44,18 @@ class Contest:
     identical: bool
 
     def rows(self, slot_bytes: int) -> list[dict[str, Any]]:
-        """One row a context: median and mean milliseconds, bytes read; `mean` holds the steps that choose anew."""
+        """One row a context: typical and mean milliseconds, bytes read; `mean` holds the steps that choose anew."""
         return [
             {
                 "policy": self.policy,
                 "context": own.context,
-                "whole_ms": median(whole.ms),
-                "ms": median(own.ms),
+                "whole_ms": whole.typical_ms,
+                "ms": own.typical_ms,
                 "whole_mean_ms": fmean(whole.ms),
                 "mean_ms": fmean(own.ms),
                 "whole_bytes": whole.bytes_read(slot_bytes),
                 "bytes": own.bytes_read(slot_bytes),
-                "speedup": median(whole.ms) / median(own.ms),
+                "speedup": whole.typical_ms / own.typical_ms,
             }
             for whole, own in zip(self.whole, self.own, strict=True)
         ]
@@ -58,7 +63,7 @@ class Contest:
     def summary(self) -> dict[str, Any]:
         """The two crossovers, tokens of context; None where the policy is never faster."""
         contexts = [steps.context for steps in self.own]
-        whole, own = ([median(steps.ms) for steps in row] for row in (self.whole, self.own))
+        whole, own = ([steps.typical_ms for steps in row] for row in (self.whole, self.own))
         return {
             "policy": self.policy,
             "identical_within_budget": self.identical,

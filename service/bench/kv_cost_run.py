@@ -51,12 +51,8 @@ async def measure_contest(
             await client.flush_cache()
             for steps, wish in ((whole, "full"), (own, None)):
                 steps.append(await _timed(client, ids[:context], wish, profile.kv, shape))
-            say(f"{policy}, {context} tokens: {_ms(whole[-1])} ms whole, {_ms(own[-1])} ms")
+            say(f"{policy}, {context} tokens: {whole[-1].typical_ms:.1f} ms whole, {own[-1].typical_ms:.1f} ms")
     return Contest(policy, tuple(whole), tuple(own), identical)
-
-
-def _ms(steps: Steps) -> str:
-    return f"{sorted(steps.ms)[len(steps.ms) // 2]:.1f}"
 
 
 def _room(kv: KvCache) -> int:

@@ -42,7 +42,7 @@ def test_the_sweep_tells_from_where_on_it_is_faster(
     assert measured_crossover(CONTEXTS, whole, own) == (None if expected is None else pytest.approx(expected))
 
 
-def test_rows_hold_medians_and_bytes() -> None:
+def test_rows_hold_lower_quartiles_and_bytes() -> None:
     whole = (Steps(100, (10.0, 10.0, 40.0), 140), Steps(200, (20.0, 20.0, 20.0), 240))
     own = (Steps(100, (5.0, 5.0, 50.0), 64), Steps(200, (5.0, 5.0, 5.0), 64, 1000))
     contest = Contest("streaming:64", whole, own, True)
