@@ -15,6 +15,7 @@ import uvloop
 from pydantic import ValidationError
 
 from service.bench.cli import app as bench_app
+from service.cli_calibrate import app as calibrate_app
 from service.cli_models import app as models_app
 from service.cli_options import (
     CacheDir,
@@ -54,6 +55,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(bench_app, name="bench", help="Measure a running service or a pool.")
+app.add_typer(calibrate_app, name="calibrate", help="Fit a method to a model.")
 app.add_typer(models_app, name="models", help="Prepare, verify and cut models.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -74,6 +75,7 @@ def _inspect_pool(model: str, pool: Pool, local_port: int | None, store: ModelSt
         target=shape_of(store, profile.target.model),
         draft=shape_of(store, profile.speculation.draft_model),
         quality=read_quality(profile.kv.quality_report),
+        kv_calibration_found=None if profile.kv.calibration is None else Path(profile.kv.calibration).is_file(),
     )
     findings = (*_model_problems(pool, store), *check(profile, facts))
     host, port = (HOST, local_port) if local_port is not None else (_EVERYWHERE, _backend_port(pool))

@@ -194,6 +194,8 @@ def _quantization_environment(kv: KvCache) -> dict[str, str]:
     if kv.quantization == "none":
         return {}
     settings = {"bits": QUANTIZED_BITS[kv.quantization], "group": kv.group_size, "rotation": kv.rotation}
+    if kv.calibration is not None:
+        settings["calibration"] = os.path.abspath(kv.calibration)
     return {"SPECSERVE_KV_QUANTIZATION": json.dumps(settings)}
 
 

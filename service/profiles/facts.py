@@ -54,6 +54,7 @@ class Facts:
     kv_eviction: tuple[str, ...] | None = None
     page_selectors: tuple[str, ...] | None = None
     kv_rotations: tuple[str, ...] | None = None
+    kv_calibration_found: bool | None = None
     quality: QualityReport | None = None
     memory_bytes: int | None = None
     trial: Callable[[Profile], Mapping[str, str]] | None = None

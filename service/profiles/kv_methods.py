@@ -16,7 +16,7 @@ def kv_policy(kv: KvCache) -> str | None:
 
 
 SELECTOR_FIELDS = ("selector_tokens", "selector_page", "selector_options")
-QUANTIZATION_FIELDS = ("rotation", "group_size")
+QUANTIZATION_FIELDS = ("rotation", "calibration", "group_size")
 QUANTIZED_BITS = {"none": 0, "int8": 8, "int4": 4, "int2": 2}
 """Bits of a channel by the name of `kv.quantization`; 0: as the dtype has it."""
 EVICTION_FIELDS = ("budget", "sinks", "window", "eviction_interval", "eviction_options")

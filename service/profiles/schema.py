@@ -94,6 +94,9 @@ class KvCache(Section):
         "none", description="stored bits of each channel, with scales beside them; all but `none` change texts"
     )
     rotation: str = Field("none", description="registered rotation of keys and values before `quantization`")
+    calibration: str | None = Field(
+        None, description="file that `specserve calibrate kv` wrote, for rotations that have one"
+    )
     group_size: int | None = Field(
         None, ge=1, description="channels that share a scale under `quantization`; none: the head's whole dimension"
     )

@@ -146,7 +146,7 @@ class CpuTreeAttention(AttentionBackend):
             self._store(layer, forward_batch.out_cache_loc, keys, values, k, v)
         query = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
         if self.packed is not None:
-            query = self.packed.rotated(query)
+            query = self.packed.rotated(query, layer.layer_id)
         outputs, start = [], 0
         for plan in self.plans:
             rows = query[start : start + plan.queries]
@@ -154,7 +154,7 @@ class CpuTreeAttention(AttentionBackend):
             start += plan.queries
         out = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
         if self.packed is not None:
-            out = self.packed.rotated_back(out)
+            out = self.packed.rotated_back(out, layer.layer_id)
         return out.reshape(-1, layer.tp_q_head_num * layer.v_head_dim)
 
     def _store(

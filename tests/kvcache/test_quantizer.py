@@ -72,7 +72,7 @@ def test_what_cannot_be_packed_is_refused(bits: int, dim: int, group: int) -> No
         Quantizer(bits, dim, group)
 
 
-@pytest.mark.parametrize("name", sorted(rotation_registry()))
+@pytest.mark.parametrize("name", ["none", "hadamard"])
 @pytest.mark.parametrize("dim", [1, 2, 64, 128])
 def test_rotations_keep_scores(name: str, dim: int) -> None:
     matrix = rotation_registry().load(name)().matrix(dim)

@@ -68,7 +68,17 @@ IMPOSSIBLE: dict[str, tuple[Profile, str, str]] = {
     "unknown_rotation": (
         profile(kv={"quantization": "int4", "rotation": "oracle"}),
         "kv.rotation",
-        "known: hadamard, none",
+        "known: hadamard, none, oscar",
+    ),
+    "oscar_without_calibration": (
+        profile(kv={"quantization": "int2", "rotation": "oscar"}),
+        "kv.calibration",
+        "run `specserve calibrate kv`",
+    ),
+    "idle_calibration": (
+        profile(kv={"quantization": "int2", "rotation": "hadamard", "calibration": "kv.pt"}),
+        "kv.calibration",
+        "remove it",
     ),
     "idle_rotation": (profile(kv={"rotation": "hadamard"}), "kv.rotation", "set quantization"),
     "quantization_on_gpu": (

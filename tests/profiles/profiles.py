@@ -31,6 +31,7 @@ POSSIBLE: dict[str, Profile] = {
     "default": Profile(),
     "eviction": profile(kv={"eviction": "snapkv", "budget": 256, "eviction_options": {"kernel": 5}}),
     "quantization": profile(kv={"quantization": "int4", "rotation": "hadamard"}),
+    "oscar": profile(kv={"quantization": "int2", "rotation": "oscar", "calibration": "kv.pt"}),
     "selection": profile(speculation={"algorithm": "none"}, kv={"selector": "quest", "selector_tokens": 256}),
     "plain": profile(speculation={"algorithm": "none"}),
     "none_drafter": profile(speculation={"drafter": "none"}),

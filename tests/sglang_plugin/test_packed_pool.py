@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ pytest.importorskip("sglang")
 
 from sglang.srt.mem_cache.memory_pool import KVWriteLoc
 
+from service.kvcache.calibration import write_calibration
 from service.sglang_plugin.kv_series import token_bytes
 from service.sglang_plugin.operators.attention import RequestPlan, attend
 from service.sglang_plugin.quantization.config import VARIABLE, QuantizationConfig, read_config
@@ -20,8 +22,8 @@ from service.sglang_plugin.quantization.pool import PackedKvPool
 LAYERS, HEADS, DIM = 2, 3, 64
 
 
-def pool_of(bits: int, rotation: str) -> Any:
-    kind = type("Pool", (PackedKvPool,), {"config": QuantizationConfig(bits, None, rotation)})
+def pool_of(bits: int, rotation: str, calibration: str | None = None) -> Any:
+    kind = type("Pool", (PackedKvPool,), {"config": QuantizationConfig(bits, None, rotation, calibration)})
     return kind(
         size=32,
         page_size=1,
@@ -34,9 +36,9 @@ def pool_of(bits: int, rotation: str) -> Any:
     )
 
 
-def filled(bits: int, rotation: str) -> tuple[Any, torch.Tensor, torch.Tensor]:
+def filled(bits: int, rotation: str, calibration: str | None = None) -> tuple[Any, torch.Tensor, torch.Tensor]:
     """A pool with twenty rows in slots 5 to 24 of layer 1, and what they were."""
-    pool, generator = pool_of(bits, rotation), torch.Generator().manual_seed(bits)
+    pool, generator = pool_of(bits, rotation, calibration), torch.Generator().manual_seed(bits)
     keys, values = (torch.randn(20, HEADS, DIM, generator=generator) for _ in range(2))
     pool.set_kv_buffer(SimpleNamespace(layer_id=1), KVWriteLoc(torch.arange(5, 25), None), keys, values)
     return pool, keys, values
@@ -49,7 +51,7 @@ def test_attention_over_packed_rows_is_near_that_over_floats(bits: int, close: f
     query = torch.randn(2, 9, DIM, generator=torch.Generator().manual_seed(1))
     plan = RequestPlan(2, slice(5, 25), None)
     stored = pool.keys.decode(pool.get_key_buffer(1)[5:25]), pool.values.decode(pool.get_value_buffer(1)[5:25])
-    found = pool.rotated_back(attend(pool.rotated(query), *stored, plan, DIM**-0.5))
+    found = pool.rotated_back(attend(pool.rotated(query, 1), *stored, plan, DIM**-0.5), 1)
     wanted = attend(query, keys, values, plan, DIM**-0.5)
     assert float((found - wanted).abs().max()) < close
     assert not pool.get_key_buffer(0).any()
@@ -78,3 +80,17 @@ def test_settings_come_from_the_environment() -> None:
     assert found == QuantizationConfig(4, 32, "hadamard")
     with pytest.raises(ValueError, match="SPECSERVE_KV_QUANTIZATION holds no valid settings"):
         read_config({VARIABLE: '{"bite": 4}'})
+
+
+def test_a_fitted_pool_gives_values_and_scores_back(tmp_path: Path) -> None:
+    """With 8 bits what is taken off and turned comes back, for two query heads a KV head."""
+    draw = torch.Generator().manual_seed(9)
+    turns = {kind: torch.linalg.qr(torch.randn(LAYERS, DIM, DIM, generator=draw)).Q for kind in ("keys", "values")}
+    means = {f"{kind}_mean": torch.randn(LAYERS, HEADS, DIM, generator=draw) for kind in turns}
+    write_calibration(tmp_path / "kv.pt", turns | means)
+    pool, keys, values = filled(8, "oscar", str(tmp_path / "kv.pt"))
+    query = torch.randn(2, 2 * HEADS, DIM, generator=draw)
+    plan = RequestPlan(2, slice(5, 25), None)
+    stored = pool.keys.decode(pool.get_key_buffer(1)[5:25]), pool.values.decode(pool.get_value_buffer(1)[5:25])
+    found = pool.rotated_back(attend(pool.rotated(query, 1), *stored, plan, DIM**-0.5), 1)
+    assert float((found - attend(query, keys, values, plan, DIM**-0.5)).abs().max()) < 0.03

@@ -49,8 +49,28 @@ def groups_fill_bytes(case: Case) -> Iterator[Finding]:
         yield error(
             "kv.group_size", f"heads of {shape.head_dim} channels have no such groups: set a power of two, or none"
         )
-    if kv.rotation == "hadamard" and shape.head_dim & (shape.head_dim - 1):
-        yield error("kv.rotation", f"hadamard needs a power of two, and heads have {shape.head_dim} channels: set none")
+    if kv.rotation in ("hadamard", "oscar") and shape.head_dim & (shape.head_dim - 1):
+        yield error(
+            "kv.rotation", f"{kv.rotation} needs a power of two, and heads have {shape.head_dim} channels: set none"
+        )
 
 
-RULES: tuple[Rule, ...] = (the_rotation_is_known, quantization_needs_our_attention, groups_fill_bytes)
+def oscar_has_its_calibration(case: Case) -> Iterator[Finding]:
+    """`oscar` reads a file, and the other built-in rotations read none."""
+    kv = case.kv
+    if kv.quantization == "none":
+        return
+    if kv.rotation == "oscar" and kv.calibration is None:
+        yield error("kv.calibration", "oscar is fitted to a model: run `specserve calibrate kv` and name its file here")
+    elif kv.rotation == "oscar" and case.facts.kv_calibration_found is False:
+        yield error("kv.calibration", f"there is no file {kv.calibration}: run `specserve calibrate kv` to write it")
+    elif kv.rotation in ("none", "hadamard") and kv.calibration is not None:
+        yield error("kv.calibration", f"rotation {kv.rotation} reads no calibration: remove it, or set rotation oscar")
+
+
+RULES: tuple[Rule, ...] = (
+    the_rotation_is_known,
+    oscar_has_its_calibration,
+    quantization_needs_our_attention,
+    groups_fill_bytes,
+)

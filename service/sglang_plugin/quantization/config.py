@@ -12,11 +12,15 @@ VARIABLE = "SPECSERVE_KV_QUANTIZATION"
 
 @dataclass(frozen=True)
 class QuantizationConfig:
-    """`bits` a channel, 0 for none; channels of a `group`, None for the head's whole dimension; a `rotation`'s name."""
+    """`bits` a channel, 0 for none; channels of a `group`, None for the head's whole dimension; a `rotation`'s name.
+
+    `calibration` is the path of the rotation's file, for those that have one.
+    """
 
     bits: int = 0
     group: int | None = None
     rotation: str = "none"
+    calibration: str | None = None
 
 
 def read_config(environment: Mapping[str, str]) -> QuantizationConfig:

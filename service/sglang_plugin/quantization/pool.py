@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool, unwrap_write_loc
 
 from service.kvcache.quantizer import Quantizer
-from service.kvcache.rotation import rotation_registry
+from service.kvcache.rotation import Kind, Rotation, make_rotation
 from service.sglang_plugin.quantization.config import QuantizationConfig
 
 
@@ -24,11 +25,23 @@ class PackedKvPool(MHATokenToKVPool):
 
     def _create_buffers_normal(self) -> None:
         self.keys, self.values = (quantizer_of(self.config, dim) for dim in (self.head_dim, self.v_head_dim))
-        rotation = rotation_registry().load(self.config.rotation)()
-        self._key_rotation, self._value_rotation = (rotation.matrix(dim) for dim in (self.head_dim, self.v_head_dim))
+        rotation = make_rotation(self.config.rotation, self.config.calibration)
+        self._key_frames = self._frames(rotation, "keys", self.head_dim)
+        self._value_frames = self._frames(rotation, "values", self.v_head_dim)
         self.k_buffer, self.v_buffer = (
             [self._zeros(quantizer.row_bytes) for _ in range(self.layer_num)] for quantizer in (self.keys, self.values)
         )
+
+    def _frames(self, rotation: Rotation, kind: Kind, dim: int) -> list[_Frame]:
+        layers = range(self.start_layer, self.start_layer + self.layer_num)
+        frames = [_Frame(rotation.centre(layer, kind), rotation.of_layer(layer, kind, dim)) for layer in layers]
+        for centre in (frame.centre for frame in frames):
+            if centre is not None and centre.shape != (self.head_num, dim):
+                raise ValueError(
+                    f"the calibration is for {len(centre)} KV heads, and this engine holds {self.head_num}: run "
+                    "`specserve calibrate kv` with the pool's model, and keep runtime.tp at 1"
+                )
+        return frames
 
     def _zeros(self, row_bytes: int) -> torch.Tensor:
         # SGLang writes what nobody reads into the page of slot 0.
@@ -53,16 +66,17 @@ class PackedKvPool(MHATokenToKVPool):
             raise NotImplementedError("a packed KV pool takes no scales and no layer override of SGLang's")
         slots = unwrap_write_loc(loc_info)[0].long()
         keys, values = cache_k.view(-1, self.head_num, self.head_dim), cache_v.view(-1, self.head_num, self.v_head_dim)
-        self.get_key_buffer(layer.layer_id)[slots] = self.keys.encode(_turned(keys, self._key_rotation))
-        self.get_value_buffer(layer.layer_id)[slots] = self.values.encode(_turned(values, self._value_rotation))
+        at = layer.layer_id - self.start_layer
+        self.k_buffer[at][slots] = self.keys.encode(self._key_frames[at].into(keys))
+        self.v_buffer[at][slots] = self.values.encode(self._value_frames[at].into(values))
 
-    def rotated(self, query: torch.Tensor) -> torch.Tensor:
-        """Queries [n, heads, dim] as the stored keys are turned."""
-        return _turned(query, self._key_rotation)
+    def rotated(self, query: torch.Tensor, layer_id: int) -> torch.Tensor:
+        """Queries [n, heads, dim] as the stored keys of the layer are turned."""
+        return self._key_frames[layer_id - self.start_layer].turned(query)
 
-    def rotated_back(self, out: torch.Tensor) -> torch.Tensor:
-        """Sums of stored values [n, heads, dim] as the model knows values."""
-        return out if self._value_rotation is None else out @ self._value_rotation.T
+    def rotated_back(self, out: torch.Tensor, layer_id: int) -> torch.Tensor:
+        """Means of stored values [n, heads, dim] as the model knows values."""
+        return self._value_frames[layer_id - self.start_layer].back(out)
 
     def _move_kv_cache_impl(self, tgt_loc: torch.Tensor, src_loc: torch.Tensor) -> None:
         for buffer in (*self.k_buffer, *self.v_buffer):
@@ -74,5 +88,23 @@ def quantizer_of(config: QuantizationConfig, dim: int) -> Quantizer:
     return Quantizer(config.bits, dim, config.group or dim)
 
 
-def _turned(rows: torch.Tensor, rotation: torch.Tensor | None) -> torch.Tensor:
-    return rows if rotation is None else rows @ rotation
+@dataclass(frozen=True)
+class _Frame:
+    """Where rows of one layer are looked at from: `centre` [kv_heads, dim] and `rotation` [dim, dim], None for none."""
+
+    centre: torch.Tensor | None
+    rotation: torch.Tensor | None
+
+    def into(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows [n, kv_heads, dim] as they are stored."""
+        return self.turned(rows if self.centre is None else rows - self.centre)
+
+    def turned(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows if self.rotation is None else rows @ self.rotation
+
+    def back(self, means: torch.Tensor) -> torch.Tensor:
+        """Weighted means of stored rows [n, heads, dim], each KV head's queries side by side, as the model knows."""
+        means = means if self.rotation is None else means @ self.rotation.T
+        if self.centre is None:
+            return means
+        return means + self.centre.repeat_interleave(means.shape[1] // len(self.centre), 0)
