@@ -36,13 +36,18 @@ class Reading:
 def cache_of(name: str, base: KvCache) -> KvCache:
     """`bfloat16`, `auto` or another dtype, or a quantization with or without a rotation: `int4`, `int4:hadamard`.
 
+    `int2:oscar` takes the calibration of `base`, and ConfigError is raised where that has none.
+
     Raises ValidationError for a name that is neither.
     """
     quantization, _, rotation = name.partition(":")
     if quantization.startswith("int"):
-        chosen = {"dtype": "auto", "quantization": quantization, "rotation": rotation or "none"}
+        chosen: dict[str, str | None] = {"dtype": "auto", "quantization": quantization, "rotation": rotation or "none"}
     else:
         chosen = {"dtype": name, "quantization": "none", "rotation": "none"}
+    if rotation == "oscar" and base.calibration is None:
+        raise ConfigError([f"--cache {name}: name the file of `specserve calibrate kv` as the pool's kv.calibration"])
+    chosen["calibration"] = base.calibration if rotation == "oscar" else None
     return KvCache.model_validate(base.model_dump() | chosen)
 
 

@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from service.bench.perplexity import Reading, cache_of, perplexity_rows
+from service.errors import ConfigError
 from service.profiles.schema import KvCache
 
 
@@ -31,3 +32,11 @@ def test_names_of_caches() -> None:
     assert cache_of("bfloat16", base) == KvCache(max_tokens=77, dtype="bfloat16")
     with pytest.raises(ValidationError):
         cache_of("int3", base)
+
+
+def test_only_oscar_takes_the_calibration() -> None:
+    base = KvCache(quantization="int2", rotation="oscar", calibration="kv.pt")
+    assert cache_of("int2:oscar", base).calibration == "kv.pt"
+    assert cache_of("int2:hadamard", base).calibration is None
+    with pytest.raises(ConfigError, match="calibrate kv"):
+        cache_of("int2:oscar", KvCache())
