@@ -237,13 +237,15 @@ def perplexity(
     out: Annotated[Path, typer.Option(help="folder for results and logs")] = Path("bench-out/perplexity"),
     cache: Annotated[list[str] | None, typer.Option(help="dtypes, or as int4:hadamard; none: all of both")] = None,
     tokens: Annotated[int, typer.Option(min=64, help="tokens of text that are read")] = 20_480,
+    skip: Annotated[int, typer.Option(min=0, help="tokens before them, which a calibration may have read")] = 16_384,
     piece: Annotated[int, typer.Option(min=64, help="tokens of one text")] = 1024,
 ) -> None:
     """Perplexity of the prompts' own text under each KV cache, read by real engines."""
     from service.bench import perplexity_cli
+    from service.bench.perplexity import Span
 
     names = tuple(cache or ("auto", "bfloat16", *(f"int{bits}:{turn}" for bits in (8, 4, 2) for turn in TURNS)))
-    options = perplexity_cli.Options(load_prompts(prompts), names, tokens, piece, out, _say)
+    options = perplexity_cli.Options(load_prompts(prompts), names, Span(tokens, skip, piece), out, _say)
     asyncio.run(perplexity_cli.run(options, pool=pool, config_file=config_file))
 
 

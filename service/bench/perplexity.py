@@ -33,6 +33,15 @@ class Reading:
         return math.exp(-self.logprob / self.tokens)
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which text is read: `tokens` tokens behind the first `skip`, in pieces of `piece`."""
+
+    tokens: int
+    skip: int
+    piece: int
+
+
 def cache_of(name: str, base: KvCache) -> KvCache:
     """`bfloat16`, `auto` or another dtype, or a quantization with or without a rotation: `int4`, `int4:hadamard`.
 
@@ -56,11 +65,10 @@ async def measure_perplexity(
     base: Profile,
     caches: Sequence[str],
     prompts: Sequence[Prompt],
-    tokens: int,
-    piece: int,
+    span: Span,
     say: Callable[[str], None],
 ) -> list[Reading]:
-    """One engine after the other reads the same first `tokens` tokens of the prompts, in pieces of `piece`.
+    """One engine after the other reads the same tokens of the prompts.
 
     Prompts are read in chunks, of which each sees the ones before as they are stored. Raises ConfigError when there is
     too little text.
@@ -74,7 +82,7 @@ async def measure_perplexity(
             workshop.serving(f"perplexity-{name.replace(':', '-')}", base.model_copy(update=plain)) as url,
             connected(url, "engine", SERVED_NAME) as client,
         ):
-            pieces = pieces or await _pieces(client, prompts, tokens, piece)
+            pieces = pieces or await _pieces(client, prompts, span)
             gate = asyncio.Semaphore(AT_ONCE)
             sums = await asyncio.gather(*(_read(client, gate, text) for text in pieces))
         readings.append(Reading(name, sum(len(text) - 1 for text in pieces), math.fsum(sums)))
@@ -82,13 +90,16 @@ async def measure_perplexity(
     return readings
 
 
-async def _pieces(client: Client, prompts: Sequence[Prompt], tokens: int, piece: int) -> list[list[int]]:
+async def _pieces(client: Client, prompts: Sequence[Prompt], span: Span) -> list[list[int]]:
     text = "\n\n".join(prompt.text for prompt in prompts)
     body = {"model": SERVED_NAME, "prompt": text, "add_special_tokens": False}
     found: list[int] = (await client.post("/tokenize", body))["tokens"]
-    if len(found) < tokens:
-        raise ConfigError([f"--tokens: the prompts hold {len(found)} tokens only; ask for fewer or give more text"])
-    return [found[start : start + piece] for start in range(0, tokens - piece + 1, piece)]
+    end = span.skip + span.tokens
+    if len(found) < end:
+        raise ConfigError(
+            [f"--tokens: the prompts hold {len(found)} tokens, not {end}; ask for fewer or give more text"]
+        )
+    return [found[start : start + span.piece] for start in range(span.skip, end - span.piece + 1, span.piece)]
 
 
 async def _read(client: Client, gate: asyncio.Semaphore, text: Sequence[int]) -> float:

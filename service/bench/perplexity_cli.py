@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from service.bench.perplexity import cache_of, measure_perplexity, perplexity_rows
+from service.bench.perplexity import Span, cache_of, measure_perplexity, perplexity_rows
 from service.bench.prompts import Prompt
 from service.bench.report import plot_bars, plots_missing, print_table, write_summary
 from service.bench.workshop import open_workshop
@@ -23,8 +23,7 @@ class Options:
 
     prompts: Sequence[Prompt]
     caches: tuple[str, ...]
-    tokens: int
-    piece: int
+    span: Span
     out: Path
     say: Callable[[str], None]
 
@@ -39,11 +38,9 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
     for name in options.caches:
         kv = cache_of(name, base.kv)
         slots[name] = slot_bytes(kv, shape, base.target.dtype if kv.dtype == "auto" else kv.dtype)
-    readings = await measure_perplexity(
-        workshop, base, options.caches, options.prompts, options.tokens, options.piece, options.say
-    )
+    readings = await measure_perplexity(workshop, base, options.caches, options.prompts, options.span, options.say)
     rows = perplexity_rows(readings, slots)
-    summary = {"model": base.target.model, "piece": options.piece, "caches": rows}
+    summary = {"model": base.target.model, **asdict(options.span), "caches": rows}
     options.say(f"written: {write_summary(options.out, summary)}")
     if missing := plots_missing():
         options.say(missing)
