@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 
 BITS = (8, 4, 2)
+CLIPS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6)
+"""Shares of a group's range that 4 and 2 bits try to cover."""
 _NUMBER = 2
 """Bytes of a scale or a least value: float16."""
 
@@ -16,8 +18,9 @@ class Quantizer:
     """Each token's row of each head in groups of `group` channels, `bits` a channel, with the group's range beside it.
 
     8 bits are symmetric: a float16 scale a group. 4 and 2 bits are asymmetric: a float16 scale and the group's least
-    value (KIVI, arXiv 2402.02750, has it so for values). One uint8 row holds the codes and then these numbers, so that
-    a row moves as one. Raises ValueError for sizes that cannot be packed.
+    value (KIVI, arXiv 2402.02750, has it so for values), of the range that loses least when cut at both ends. One
+    uint8 row holds the codes and then these numbers, so that a row moves as one. Raises ValueError for sizes that
+    cannot be packed.
     """
 
     bits: int
@@ -47,16 +50,32 @@ class Quantizer:
     def encode(self, rows: torch.Tensor) -> torch.Tensor:
         """Float [..., dim] -> uint8 [..., row_bytes]."""
         grouped = rows.float().unflatten(-1, (self.groups, self.group))
-        if self.bits == 8:
-            scale = _half(grouped.abs().amax(-1) / 127)
-            codes = (grouped / scale.float().unsqueeze(-1)).round().clamp(-127, 127) + 128
-            numbers = scale
-        else:
-            least = _half_finite(grouped.amin(-1))
-            scale = _half((grouped.amax(-1) - least.float()) / self._top)
-            codes = ((grouped - least.float().unsqueeze(-1)) / scale.float().unsqueeze(-1)).round().clamp(0, self._top)
-            numbers = torch.cat((scale, least), -1)
-        return torch.cat((self._pack(codes.flatten(-2).to(torch.uint8)), numbers.view(torch.uint8)), -1)
+        codes, *numbers = self._symmetric(grouped) if self.bits == 8 else self._clipped(grouped)
+        tail = torch.cat(numbers, -1).view(torch.uint8)
+        return torch.cat((self._pack(codes.flatten(-2).to(torch.uint8)), tail), -1)
+
+    @staticmethod
+    def _symmetric(grouped: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Codes [..., groups, group] around 128, and scales [..., groups]."""
+        scale = _half(grouped.abs().amax(-1) / 127)
+        return (grouped / scale.float().unsqueeze(-1)).round().clamp(-127, 127) + 128, scale
+
+    def _clipped(self, grouped: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Codes [..., groups, group], scales and least values [..., groups] of the range with the least square error.
+
+        Few steps are worth more where most channels lie, even if the outermost are cut off.
+        """
+        high, low = grouped.amax(-1), grouped.amin(-1)
+        middle, reach = (high + low) / 2, (high - low) / 2
+        ratios = torch.tensor(CLIPS, device=grouped.device).view(-1, *[1] * high.dim())
+        least = _half_finite(middle - ratios * reach)
+        scale = _half(2 * ratios * reach / self._top)
+        start, step = least.float().unsqueeze(-1), scale.float().unsqueeze(-1)
+        codes = ((grouped - start) / step).round().clamp(0, self._top)
+        error = (codes * step + start - grouped).square().sum(-1)
+        best = error.argmin(0, keepdim=True)
+        chosen = codes.take_along_dim(best.unsqueeze(-1), 0)[0]
+        return chosen, scale.take_along_dim(best, 0)[0], least.take_along_dim(best, 0)[0]
 
     def decode(self, packed: torch.Tensor) -> torch.Tensor:
         """uint8 [..., row_bytes] -> float32 [..., dim]."""

@@ -31,8 +31,9 @@ def test_errors_stay_within_half_a_step(bits: int, dim: int, parts: int, scale: 
     wide = grouped.abs().amax(-1) / 127 if bits == 8 else (grouped.amax(-1) - grouped.amin(-1)) / (2**bits - 1)
     # Scale and least value are float16: their own rounding comes on top.
     bound = 0.51 * wide + 2**-10 * grouped.abs().amax(-1) + 127 * 2**-25
-    error = (quantizer.decode(packed) - values).unflatten(-1, (parts, dim // parts)).abs().amax(-1)
-    assert bool((error <= bound).all())
+    error = (quantizer.decode(packed) - values).unflatten(-1, (parts, dim // parts))
+    # Below 8 bits outliers may be cut off, where that makes the whole group's error smaller.
+    assert bool(((error.abs().amax(-1) if bits == 8 else error.square().mean(-1).sqrt()) <= bound).all())
 
 
 @given(bits=st.sampled_from(BITS), seed=st.integers(0, 999))
@@ -96,3 +97,11 @@ def test_hadamard_shrinks_the_range_of_an_outlier() -> None:
 def test_hadamard_refuses_other_dimensions() -> None:
     with pytest.raises(ValueError, match="rotation none"):
         rotation_registry().load("hadamard")().matrix(80)
+
+
+def test_a_range_that_is_cut_loses_less() -> None:
+    values = rows(5, 400, 64)
+    cut, whole = Quantizer(2, 64, 64), (values.amax(-1, keepdim=True) - values.amin(-1, keepdim=True)) / 3
+    steps = ((values - values.amin(-1, keepdim=True)) / whole).round() * whole + values.amin(-1, keepdim=True)
+    lost = (cut.decode(cut.encode(values)) - values).square().mean()
+    assert lost < 0.8 * (steps - values).square().mean()
