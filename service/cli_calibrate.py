@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from service.bench.prompts import load_prompts
+from service.cli_view import preparing
 from service.engine.store import PACKAGED, ModelStore
 from service.errors import ConfigError
 from service.profiles.config import load_config
@@ -33,8 +34,11 @@ def kv(
     text = "\n\n".join(prompt.text for prompt in load_prompts(prompts))
     # By name: the gateway's commands must not import torch.
     work = import_module("service.kvcache.calibration")
+    folder = Path(ModelStore(load_config().cache_dir).prepare(model, preparing))
+    if not folder.is_dir():
+        raise ConfigError([f"--model: {model} is a hub name; give a packaged model or a folder"])
     try:
-        turns = work.calibrate(Path(ModelStore(load_config().cache_dir).location(model)), text, tokens, piece)
+        turns = work.calibrate(folder, text, tokens, piece)
     except ValueError as error:
         raise ConfigError([str(error)]) from None
     work.write_calibration(out, turns)
