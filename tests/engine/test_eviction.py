@@ -134,7 +134,7 @@ def test_a_budget_of_the_whole_text_changes_nothing(host: EngineHost) -> None:
 
 
 @pytest.mark.usefixtures("poisoned")
-@pytest.mark.parametrize("policy", ["snapkv", "h2o", "dapq"])
+@pytest.mark.parametrize("policy", ["h2o", "dapq"])
 def test_slots_come_back_after_mixed_requests_aborts_and_retractions(
     host: EngineHost, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

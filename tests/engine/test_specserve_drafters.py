@@ -72,8 +72,9 @@ def wish(drafter: str, mode: str = "on") -> dict[str, Any]:
 @pytest.mark.parametrize("drafter", ALL)
 def test_greedy_texts_are_those_of_plain_decoding(drafters: Engine, plain_ids: list[list[int]], drafter: str) -> None:
     assert VARIED[:3] == [REPEAT, STORY, CODE]
-    answers = [drafters.chat(text, **wish(drafter), max_tokens=64) for text in VARIED[:3]]
-    assert [ids(answer) for answer in answers] == plain_ids[:3]
+    count = 1 if drafter in MODEL_DRAFTERS else 3
+    answers = [drafters.chat(text, **wish(drafter), max_tokens=64) for text in VARIED[:count]]
+    assert [ids(answer) for answer in answers] == plain_ids[:count]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_greedy_texts_are_those_of_plain_decoding(drafters: Engine, plain_ids: l
 def test_other_requests_are_those_of_plain_decoding(
     drafters: Engine, plain_kinds: dict[str, list[int]], drafter: str, kind: str
 ) -> None:
-    fields = {**KINDS[kind], "max_tokens": 40}
+    fields = {**KINDS[kind], "max_tokens": 24}
     if kind not in plain_kinds:
         plain_kinds[kind] = ids(drafters.chat(STORY, "off", **fields))
     assert ids(drafters.chat(STORY, **wish(drafter), **fields)) == plain_kinds[kind]
