@@ -199,6 +199,9 @@ def _attend(
     visible, values = rows_of(keys, plan.slots), rows_of(values, plan.slots)
     if packed is not None:
         visible, values = packed.keys.decode(visible), packed.values.decode(values)
+    elif visible.dtype != query.dtype:
+        # A cache of fewer bits than the model computes with, such as kv.dtype bfloat16.
+        visible, values = visible.to(query.dtype), values.to(query.dtype)
     out = attend(query, visible, values, plan, layer.scaling)
     if plan.see is not None:
         plan.see(layer.layer_id, query, visible, layer.scaling)

@@ -110,6 +110,11 @@ IMPOSSIBLE: dict[str, tuple[Profile, str, str]] = {
         "set at least 48",
     ),
     "selection_on_gpu": (profile(speculation=PLAIN, kv={"selector": "quest"}, runtime=GPU), "kv.selector", "set none"),
+    "selection_of_another_dtype": (
+        profile(speculation=PLAIN, kv={"selector": "quest", "dtype": "bfloat16"}),
+        "kv.dtype",
+        "or kv.selector none",
+    ),
     "selection_under_drafts": (profile(kv={"selector": "quest"}), "kv.selector", "set speculation.algorithm none"),
     "selection_and_eviction": (
         profile(speculation=PLAIN, kv={"selector": "quest", "eviction": "streaming"}),

@@ -64,6 +64,8 @@ def selection_needs_our_attention(case: Case) -> Iterator[Finding]:
         yield error("kv.selector", "a verify step reads everything: set speculation.algorithm none, or selector none")
     if case.kv.eviction != "none":
         yield error("kv.selector", "pages with holes have no summaries: set kv.eviction none, or selector none")
+    if case.kv.dtype not in ("auto", case.target.dtype):
+        yield error("kv.dtype", "a selector reads rows of the model's own dtype: set auto, or kv.selector none")
 
 
 def eviction_is_proven(case: Case) -> Iterator[Finding]:
