@@ -38,7 +38,7 @@ def test_drafts_change_nothing_on_packed_rows(int8: Engine) -> None:
         drafted = [job.result() for job in [pool.submit(int8.chat, text, "on") for text in texts]]
     margins = [margin_where_they_part(one, other) for one, other in zip(alone, drafted, strict=True)]
     assert margins.count(None) >= 3
-    assert all(margin is None or margin < 0.1 for margin in margins)
+    assert all(margin is None or margin < 0.25 for margin in margins)
     assert sum(details(answer)["spec_num_correct_drafts"] for answer in drafted) > 20
 
 
