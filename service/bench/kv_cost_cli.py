@@ -21,7 +21,7 @@ from service.engine.plan import shape_of
 from service.errors import ConfigError
 from service.kvcache.eviction import eviction_registry
 from service.kvcache.selection import selector_registry
-from service.profiles.kv_methods import whole_cache
+from service.profiles.kv_methods import slot_bytes, whole_cache
 from service.profiles.schema import KvCache
 
 STEPS = ("policy", "context", "whole_ms", "ms", "speedup", "mean_ms", "whole_bytes", "bytes")
@@ -84,7 +84,7 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
         options.say(f"{kv.eviction if kv.selector == 'none' else kv.selector}: starting an engine")
         profile = base.model_copy(update={"kv": kv})
         contests.append(await measure_contest(workshop, profile, shape, text, options.contexts, options.say))
-    slot = shape.kv_bytes_per_token(base.target.dtype if base.kv.dtype == "auto" else base.kv.dtype)
+    slot = slot_bytes(whole_cache(base.kv), shape, base.target.dtype)
     _report(options, base.target.model, contests, slot)
     return len(contests) == len(caches) and all(contest.identical for contest in contests)
 

@@ -34,10 +34,7 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
     shape = shape_of(workshop.store, base.target.model)
     if shape is None:
         raise ConfigError([f"target.model: {base.target.model} has no config.json at hand"])
-    slots = {}
-    for name in options.caches:
-        kv = cache_of(name, base.kv)
-        slots[name] = slot_bytes(kv, shape, base.target.dtype if kv.dtype == "auto" else kv.dtype)
+    slots = {name: slot_bytes(cache_of(name, base.kv), shape, base.target.dtype) for name in options.caches}
     readings = await measure_perplexity(workshop, base, options.caches, options.prompts, options.span, options.say)
     rows = perplexity_rows(readings, slots)
     summary = {"model": base.target.model, **asdict(options.span), "caches": rows}

@@ -53,8 +53,7 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
     shape = shape_of(workshop.store, profile.target.model)
     if shape is None:
         raise ConfigError([f"target.model: {profile.target.model} has no config.json at hand"])
-    dtype = profile.target.dtype if profile.kv.dtype == "auto" else profile.kv.dtype
-    slots = slot_bytes(plain.kv, shape, dtype), slot_bytes(profile.kv, shape, dtype)
+    slots = slot_bytes(plain.kv, shape, plain.target.dtype), slot_bytes(profile.kv, shape, profile.target.dtype)
     found = quality_summary(tasks, whole, compressed, slots, options.thresholds)
     summary = {
         "policy": policy,

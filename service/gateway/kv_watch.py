@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from service.gateway.backends import Backend
 from service.gateway.pools import Catalog, ServedPool
 from service.gateway.upstream import Upstream
 from service.gateway.wire import BrokenError, UnreachableError
 from service.profiles.config import Config, Pool
-from service.profiles.kv_methods import kv_policy
+from service.profiles.kv_methods import kv_policy, stored_as
 from service.profiles.quality_file import read_quality
 from service.settings import GatewaySettings
 from service.telemetry.adapters.sglang_kv import read_figures
@@ -73,4 +74,5 @@ def kind_of(pool: Pool) -> KvKind:
         gate = "whole"
     elif report is not None and (report.policy, report.model) == (policy, target.model):
         gate = "passed" if report.passed else "missed"
-    return KvKind(target.dtype if kv.dtype == "auto" else kv.dtype, policy or "none", "", gate)
+    calibration = "" if kv.calibration is None else Path(kv.calibration).name
+    return KvKind(stored_as(kv, target.dtype), policy or "none", calibration, gate)

@@ -22,7 +22,14 @@ QUANTIZED_BITS = {"none": 0, "int8": 8, "int4": 4, "int2": 2}
 EVICTION_FIELDS = ("budget", "sinks", "window", "eviction_interval", "eviction_options")
 
 
-def slot_bytes(kv: KvCache, shape: ModelShape, dtype: str) -> int:
+def stored_as(kv: KvCache, target_dtype: str) -> str:
+    """What a channel is stored as: the quantization, else the dtype, which `auto` takes from the target."""
+    if kv.quantization != "none":
+        return kv.quantization
+    return target_dtype if kv.dtype == "auto" else kv.dtype
+
+
+def slot_bytes(kv: KvCache, shape: ModelShape, target_dtype: str) -> int:
     """Bytes of one token's keys and values in all layers. Raises KeyError for an unknown dtype.
 
     Packed rows are those of `service.kvcache.quantizer`: codes, and a float16 scale for each group, below 8 bits a
@@ -30,7 +37,7 @@ def slot_bytes(kv: KvCache, shape: ModelShape, dtype: str) -> int:
     """
     bits = QUANTIZED_BITS[kv.quantization]
     if not bits:
-        return shape.kv_bytes_per_token(dtype)
+        return shape.kv_bytes_per_token(stored_as(kv, target_dtype))
     numbers = 1 if bits == 8 else 2
     row = shape.head_dim * bits // 8 + shape.head_dim // (kv.group_size or shape.head_dim) * numbers * 2
     return 2 * shape.layers * shape.kv_heads * row

@@ -35,8 +35,9 @@ class KvFigures:
 
 @dataclass(frozen=True, slots=True)
 class KvKind:
-    """What a pool's cache is: dtype, what compresses it (`none`: nothing), its calibration (empty: none), and the
-    quality gate's word: `passed`, `missed`, `unproven`, or `whole` where nothing needs a proof."""
+    """What a pool's cache is: what channels are stored as, what compresses it (`none`: nothing), the file name of its
+    calibration (empty: none), and the quality gate's word: `passed`, `missed`, `unproven`, or `whole` where nothing
+    needs a proof."""
 
     dtype: str
     policy: str

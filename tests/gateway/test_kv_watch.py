@@ -60,3 +60,9 @@ def test_the_gates_word_is_about_this_policy_and_model(tmp_path: Path, report: A
 def test_a_whole_cache_needs_no_proof() -> None:
     kind = kind_of(pool_config("p", [], "none"))
     assert (kind.policy, kind.gate, kind.dtype) == ("none", "whole", "float32")
+
+
+def test_a_packed_cache_is_told_with_its_calibration() -> None:
+    kv = {"quantization": "int4", "rotation": "oscar", "calibration": "/models/smollm2.oscar"}
+    kind = kind_of(pool_config("p", [], "none", kv=kv))
+    assert (kind.policy, kind.dtype, kind.calibration) == ("int4:oscar", "int4", "smollm2.oscar")

@@ -122,3 +122,11 @@ def test_shape_from_a_model_config() -> None:
     assert model_shape(config) == SMOLLM2
     assert SMOLLM2.kv_bytes_per_token("float32") == 46080
     assert model_shape({"num_hidden_layers": 2}) is None
+
+
+def test_a_packed_pool_takes_less_memory() -> None:
+    warned = [
+        any(finding.field == "kv.max_tokens" for finding in check(profile(kv={"max_tokens": 100_000, **kv}), FACTS))
+        for kv in ({}, {"quantization": "int4"})
+    ]
+    assert warned == [True, False]

@@ -11,9 +11,15 @@ import torch
 
 pytest.importorskip("sglang")
 
-from sglang.srt.mem_cache.memory_pool import KVWriteLoc
+from sglang.srt.mem_cache.memory_pool import KVWriteLoc, MHATokenToKVPool
+from sglang.srt.model_executor.forward_batch_info import ForwardMode
 
 from service.kvcache.calibration import write_calibration
+from service.kvcache.quantizer import Quantizer
+from service.profiles.facts import ModelShape
+from service.profiles.kv_methods import QUANTIZED_BITS, slot_bytes
+from service.profiles.schema import KvCache
+from service.sglang_plugin.attention import CpuTreeAttention
 from service.sglang_plugin.kv_series import token_bytes
 from service.sglang_plugin.operators.attention import RequestPlan, attend
 from service.sglang_plugin.quantization.config import VARIABLE, QuantizationConfig, read_config
@@ -22,18 +28,20 @@ from service.sglang_plugin.quantization.pool import PackedKvPool
 LAYERS, HEADS, DIM = 2, 3, 64
 
 
+SIZES: dict[str, Any] = {
+    "size": 32,
+    "page_size": 1,
+    "head_num": HEADS,
+    "head_dim": DIM,
+    "layer_num": LAYERS,
+    "device": "cpu",
+    "enable_memory_saver": False,
+}
+
+
 def pool_of(bits: int, rotation: str, calibration: str | None = None) -> Any:
     kind = type("Pool", (PackedKvPool,), {"config": QuantizationConfig(bits, None, rotation, calibration)})
-    return kind(
-        size=32,
-        page_size=1,
-        dtype=torch.float32,
-        head_num=HEADS,
-        head_dim=DIM,
-        layer_num=LAYERS,
-        device="cpu",
-        enable_memory_saver=False,
-    )
+    return kind(**SIZES, dtype=torch.float32)
 
 
 def filled(bits: int, rotation: str, calibration: str | None = None) -> tuple[Any, torch.Tensor, torch.Tensor]:
@@ -94,3 +102,38 @@ def test_a_fitted_pool_gives_values_and_scores_back(tmp_path: Path) -> None:
     stored = pool.keys.decode(pool.get_key_buffer(1)[5:25]), pool.values.decode(pool.get_value_buffer(1)[5:25])
     found = pool.rotated_back(attend(pool.rotated(query, 1), *stored, plan, DIM**-0.5), 1)
     assert float((found - attend(query, keys, values, plan, DIM**-0.5)).abs().max()) < 0.03
+
+
+@pytest.mark.parametrize(("kv", "close"), [("float32", 1e-5), ("bfloat16", 0.03), ("int8", 0.03)])
+def test_the_backend_reads_caches_of_fewer_bits_than_the_model(kv: str, close: float) -> None:
+    """A prefill, which attends causally, and a decode step behind it, in slots that do not follow each other."""
+    pool = pool_of(8, "hadamard") if kv == "int8" else MHATokenToKVPool(**SIZES, dtype=getattr(torch, kv))
+    table = torch.randperm(32, generator=torch.Generator().manual_seed(3)).int().view(1, 32)
+    backend: Any = CpuTreeAttention(
+        SimpleNamespace(device="cpu", req_to_token_pool=SimpleNamespace(req_to_token=table), token_to_kv_pool=pool)  # type: ignore[arg-type]
+    )
+    layer = SimpleNamespace(layer_id=1, tp_q_head_num=9, qk_head_dim=DIM, v_head_dim=DIM, scaling=DIM**-0.5)
+    generator = torch.Generator().manual_seed(4)
+    query, key, value = (torch.randn(12, heads, DIM, generator=generator) for heads in (9, HEADS, HEADS))
+    found = []
+    for begin, end in ((0, 11), (11, 12)):
+        batch: Any = SimpleNamespace(
+            forward_mode=ForwardMode.DECODE if end - begin == 1 else ForwardMode.EXTEND,
+            req_pool_indices=torch.tensor([0]),
+            seq_lens=torch.tensor([end]),
+            extend_seq_lens=torch.tensor([end - begin]),
+            out_cache_loc=table[0, begin:end].long(),
+        )
+        backend.init_forward_metadata(batch)
+        forward = backend.forward_decode if end - begin == 1 else backend.forward_extend
+        found.append(forward(query[begin:end].flatten(1), key[begin:end], value[begin:end], layer, batch))
+    wanted = attend(query, key, value, RequestPlan(12, slice(0, 12), None, causal=True), DIM**-0.5)
+    assert float((torch.cat(found) - wanted.flatten(1)).abs().max()) < close
+
+
+@pytest.mark.parametrize("quantization", ["int8", "int4", "int2"])
+@pytest.mark.parametrize("group", [None, 32])
+def test_the_gateway_counts_the_bytes_of_the_quantizer(quantization: str, group: int | None) -> None:
+    cache = KvCache.model_validate({"quantization": quantization, "group_size": group})
+    row = Quantizer(QUANTIZED_BITS[quantization], DIM, group or DIM).row_bytes
+    assert slot_bytes(cache, ModelShape(LAYERS, HEADS, DIM), "float32") == 2 * LAYERS * HEADS * row

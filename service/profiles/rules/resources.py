@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from service.profiles.command import CPU_KV_TOKENS
+from service.profiles.kv_methods import slot_bytes
 from service.profiles.rules.finding import Case, Finding, Rule, error, warning
 
 _GIB = 2**30
@@ -15,10 +16,9 @@ def kv_pool_fits_memory(case: Case) -> Iterator[Finding]:
     memory = case.facts.memory_bytes
     if not case.on_cpu or memory is None or case.facts.target is None:
         return
-    dtype = case.target.dtype if case.kv.dtype == "auto" else case.kv.dtype
     tokens = case.kv.max_tokens or CPU_KV_TOKENS
     shapes = [shape for shape in (case.facts.target, case.facts.draft) if shape is not None]
-    needed = tokens * sum(shape.kv_bytes_per_token(dtype) for shape in shapes)
+    needed = tokens * sum(slot_bytes(case.kv, shape, case.target.dtype) for shape in shapes)
     if needed > memory // 2:
         size = f"{needed / _GIB:.1f} of {memory / _GIB:.1f} GiB memory"
         yield warning("kv.max_tokens", f"a pool of {tokens} tokens takes {size}: set a smaller one")
