@@ -19,7 +19,7 @@ def trial(profile: Profile) -> Mapping[str, str]:
 
     Only parts with settings of their own are built, so that the usual check imports neither numpy nor torch. What this
     environment lacks the packages for is left out, and so are names that are unknown or stand twice and settings of
-    `strict`, of which other rules tell.
+    `strict` and `none`, of which other rules tell.
     """
     found = {}
     for field, build in _builders(profile):
@@ -45,9 +45,9 @@ def _builders(profile: Profile) -> Iterator[tuple[str, Callable[[], object]]]:
                 "speculation.accept_options",
                 lambda: accept_registry().load(spec.accept).for_request(Exempt(frozenset()), **spec.accept_options),
             )
-    if kv.eviction_options:
+    if kv.eviction_options and kv.eviction != "none":
         yield "kv.eviction_options", lambda: _eviction(kv)
-    if kv.selector_options:
+    if kv.selector_options and kv.selector != "none":
         yield "kv.selector_options", lambda: selector_registry().load(kv.selector)(**kv.selector_options)
 
 

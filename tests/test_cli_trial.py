@@ -46,6 +46,7 @@ RIGHT: dict[str, dict[str, Any]] = {
         }
     },
     "selector": {"kv": {"selector": "locks", "selector_options": {"rank": 4}}},
+    "settings of none, of which others tell": {"kv": {"eviction_options": {"a": 1}, "selector_options": {"a": 1}}},
     "unknown, of which others tell": {"kv": {"eviction": "nobody", "eviction_options": {"a": 1}}},
 }
 
