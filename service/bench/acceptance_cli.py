@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,9 @@ def _plot(options: Options, rows: Sequence[dict[str, Any]], arms: Mapping[str, M
         ("tokens_per_step", "Tokens per decode step", "tokens"),
         ("speedup", "Decoding speed against plain", "times"),
     ):
-        series = {name: [found[category, name][key] or 0.0 for category in categories] for name in names}
+        rates = {name: [found[category, name][key] for category in categories] for name in names}
+        # matplotlib draws no bar for what is not a number: what is not known must not look like nothing gained.
+        series = {name: [nan if rate is None else rate for rate in row] for name, row in rates.items()}
         plot_bars(options.out / f"{key}.png", title, categories, series, unit=unit)
     positions = {name: _share(rows, name) for name in names}
     plot_lines(
