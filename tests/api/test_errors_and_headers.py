@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import socket
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +21,7 @@ CHAT = "/v1/chat/completions"
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
     fakes = {"main": [FakeSGLang()], "plain": [FakeSGLang()]}
-    with running_stack(fakes, {"plain": "none"}, body_timeout_s=0.5) as running:
+    with running_stack(fakes, {"plain": "none"}) as running:
         yield running
 
 
@@ -104,14 +103,12 @@ def test_a_chunked_body_that_is_too_large(stack: Stack) -> None:
     assert stack.http.get("/health").status_code == 200
 
 
-def test_a_body_that_does_not_come(stack: Stack) -> None:
-    host, port = stack.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=5) as client:
-        client.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{{".encode())
-        start = time.monotonic()
-        answer = client.recv(4096)
-        assert b" 408 " in answer.split(b"\r\n")[0]
-        assert time.monotonic() - start < 2
+def test_a_body_that_does_not_come() -> None:
+    with running_stack(body_timeout_s=0.2) as impatient:
+        host, port = impatient.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=20) as client:
+            client.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{{".encode())
+            assert b" 408 " in client.recv(4096).split(b"\r\n")[0]
 
 
 def test_response_headers(stack: Stack) -> None:
