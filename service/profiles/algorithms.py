@@ -35,7 +35,6 @@ class Traits:
     source: Source
     shape: Shape
     cpu: bool = False
-    cuda: bool = True
     tp: bool = True
     attention_dp: Parallel = "yes"
     pipeline: bool = False
@@ -50,7 +49,7 @@ TRAITS: dict[Algorithm, Traits] = {
         None, "nothing", "nothing", cpu=True, pipeline=True, logit_processors=True, mixed_chunk=True, lora=True
     ),
     # Ours; service/sglang_plugin.
-    "specserve": Traits("SPECSERVE", "text", "text", cpu=True, cuda=False, attention_dp="no"),
+    "specserve": Traits("SPECSERVE", "text", "text", cpu=True, tp=False, attention_dp="no"),
     # speculative/ngram_worker.py: a trie that all requests share; trees of up to ten branches.
     "ngram": Traits("NGRAM", "text", "text", cpu=True, attention_dp="no", lora=True),
     # speculative/standalone_worker_v2.py: a whole model of the same vocabulary.

@@ -22,6 +22,8 @@ CPU_PREFILL_TOKENS = 256
 CPU_KV_TOKENS = 32768
 UNO_ATTENTION_BACKEND = "fa3"
 """The only one that UNO runs on; SGLang's own choice may be another."""
+TREE_ATTENTION_BACKEND = "triton"
+"""Reads the trees of algorithm `specserve`; SGLang's own choice may take them for chains."""
 HOST = "127.0.0.1"
 
 # Holds a package `sgl_kernel` with the operators that PyPI's wheel lacks on a CPU; it must be found first.
@@ -137,7 +139,7 @@ def _cuda_args(profile: Profile) -> list[str]:
     if runtime.attention_dp > 1:
         args += ["--attn-dp-size", str(runtime.attention_dp)]
         args += ["--enable-dp-lm-head"] if traits_of(profile.speculation).attention_dp == "with dp lm head" else []
-    usual = UNO_ATTENTION_BACKEND if profile.speculation.algorithm == "uno" else None
+    usual = {"uno": UNO_ATTENTION_BACKEND, "specserve": TREE_ATTENTION_BACKEND}.get(profile.speculation.algorithm)
     if backend := runtime.attention_backend or usual:
         args += ["--attention-backend", backend]
     if profile.kv.max_tokens is not None:

@@ -48,7 +48,7 @@ class Penalties:
         the tokens on the path down to r.
         """
         if text or tree.tokens:
-            tokens, counts = _counts(text, tree)
+            tokens, counts = (part.to(logits.device) for part in _counts(text, tree))
             values = logits[:, tokens] - self.frequency * counts - self.presence * (counts > 0)
             factors = torch.where(counts > 0, self.repetition, 1.0)
             logits[:, tokens] = torch.where(values < 0, values * factors, values / factors)

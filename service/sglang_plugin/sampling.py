@@ -110,9 +110,10 @@ class NextTokens:
     def _draw(self, index: torch.Tensor) -> torch.Tensor:
         from sglang.srt.layers.sampler import sampling_from_probs_torch, top_k_top_p_min_p_sampling_from_probs_torch
 
-        info, rows, positions = self._info, self._rows[index], self._positions[index]
+        info, rows, positions = self._info, self._rows[index], self._positions[index].to(self._logits.device)
         probs = torch.softmax(self._logits[index] / info.temperatures[rows], dim=-1)
-        seeds = info.sampling_seed[rows]
+        # SGLang's GPU sampler takes no seeds but in its deterministic mode; then each draw is a fresh one.
+        seeds = None if info.sampling_seed is None else info.sampling_seed[rows]
         if not (info.need_top_p_sampling or info.need_top_k_sampling or info.need_min_p_sampling):
             drawn = sampling_from_probs_torch(probs, sampling_seed=seeds, positions=positions)
         else:

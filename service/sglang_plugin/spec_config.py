@@ -10,6 +10,7 @@ from service.sglang_plugin.environment import settings_in
 
 VARIABLE = "SPECSERVE_SPECULATION"
 SHARING = ("request", "pool")
+LAYOUTS = ("auto", "ragged", "padded")
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,8 @@ class SpecConfig:
     by controller name.
 
     `sharing` says what drafters may learn across requests: nothing, or all of this engine's requests as one tenant.
-    `accept` is the rule for greedy requests; all but `strict` are lossy.
+    `accept` is the rule for greedy requests; all but `strict` are lossy. `layout` is how trees lie in a verify batch:
+    one behind the other, or each padded to the same width; auto takes what the device's attention reads.
     """
 
     drafters: tuple[str, ...] = ("prompt_lookup",)
@@ -28,6 +30,7 @@ class SpecConfig:
     accept: str = "strict"
     accept_options: Mapping[str, Any] = field(default_factory=dict)
     controller_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    layout: Literal["auto", "ragged", "padded"] = "auto"
 
 
 def read_config(environment: Mapping[str, str]) -> SpecConfig:
@@ -47,4 +50,6 @@ def _config(**values: Any) -> SpecConfig:
     config = SpecConfig(**given)
     if config.sharing not in SHARING:
         raise ValueError(f"sharing is {' or '.join(SHARING)}, not {config.sharing!r}")
+    if config.layout not in LAYOUTS:
+        raise ValueError(f"layout is {' or '.join(LAYOUTS)}, not {config.layout!r}")
     return config

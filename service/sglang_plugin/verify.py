@@ -22,7 +22,7 @@ def adjust_logits(
     if info.logit_bias is not None:
         logits.add_(info.logit_bias[rows])
     if grammar_mask is not None:
-        grammar_mask.apply(logits)
+        grammar_mask._replace(vocab_mask=grammar_mask.vocab_mask.to(logits.device)).apply(logits)
 
 
 def sample_tree(

@@ -13,7 +13,8 @@ from service.speculation.tree import ROOT, DraftTree
 class RaggedVerifyInput(NgramVerifyInput):
     """`NgramVerifyInput` without padding: request i owns `node_counts[i]` rows of the flat batch, its root first.
 
-    `custom_mask` is the concatenation of the n x n tree masks. Between steps it carries what NGRAM carries.
+    `custom_mask` is the concatenation of the n x n tree masks. Between steps it carries what NGRAM carries. All of it
+    is on the host; `seq_lens` are int64 [batch], the stored tokens of each text.
     """
 
     def __init__(
@@ -46,6 +47,12 @@ class RaggedVerifyInput(NgramVerifyInput):
             for row in (start, *(start + 1 + n for n in nodes))
         ]
         return RaggedVerifyInput(trees, last_tokens, lengths, self.draft_token_num), torch.tensor(rows)
+
+    @property
+    def places(self) -> torch.Tensor:
+        """Where the rows are in a batch of `draft_token_num` rows a request, int64 [rows]."""
+        within = torch.arange(len(self.rows)) - torch.tensor(self.starts)[self.rows]
+        return self.rows * self.draft_token_num + within
 
     @property
     def starts(self) -> list[int]:

@@ -21,6 +21,7 @@ from sglang.srt.speculative.ngram_info import NgramVerifyInput
 
 from service.sglang_plugin.acceptance import Acceptance, Found
 from service.sglang_plugin.grammar import obeying_grammar
+from service.sglang_plugin.padded_input import PaddedVerifyInput
 from service.sglang_plugin.penalties import penalize
 from service.sglang_plugin.spec_config import read_config
 from service.sglang_plugin.speculator import Speculator
@@ -47,6 +48,8 @@ class SpecserveWorker(BaseSpecWorker):
         self._target_worker = target_worker
         self.width = get_spec().speculative_num_draft_tokens
         config = read_config(os.environ)
+        self.device = target_worker.model_runner.device
+        self.padded = padded(config.layout, self.device)
         self.acceptance = Acceptance(config.accept, config.accept_options, _ends(target_worker))
         self.speculator = Speculator(
             config,
@@ -80,32 +83,29 @@ class SpecserveWorker(BaseSpecWorker):
             return self._decode(batch, on_publish)
         result = self._target_worker.forward_batch_generation(batch, pp_proxy_tensors=pp_proxy_tensors)
         lengths = batch.seq_lens.clone()
-        tokens = torch.zeros(len(batch.reqs), self.width, dtype=torch.int32)
+        tokens = torch.zeros(len(batch.reqs), self.width, dtype=torch.int32, device=self.device)
         tokens[:, 0] = result.next_token_ids
-        return self._result(result, result.next_token_ids, tokens, torch.ones(len(batch.reqs)), lengths, on_publish)
+        one = torch.ones(len(batch.reqs), device=self.device)
+        return self._result(result, result.next_token_ids, tokens, one, lengths, on_publish)
 
     def _decode(self, batch: ScheduleBatch, on_publish: Callable[[torch.Tensor], None] | None) -> GenerationBatchResult:
         self._refuse_unknown(batch.reqs)
         prepared = self.speculator.prepare(batch.reqs)
         trees, last_tokens = [draft.tree for draft in prepared.drafts], [_last_token(req) for req in batch.reqs]
-        context = int(batch.seq_lens.sum())
-        verify, mask = obeying_grammar(batch, RaggedVerifyInput(trees, last_tokens, batch.seq_lens, self.width))
+        lengths = batch.seq_lens_cpu
+        verify, mask = obeying_grammar(batch, RaggedVerifyInput(trees, last_tokens, lengths, self.width))
         for draft, tree in zip(prepared.drafts, verify.trees, strict=True):
             draft.tree = tree
-        batch.spec_info = verify
-        batch.forward_mode = ForwardMode.TARGET_VERIFY
-        batch.input_ids = verify.draft_token
-        batch.out_cache_loc = self._verify_slots(batch, verify)
         begin = time.perf_counter()
-        result = self._target_worker.forward_batch_generation(batch, is_verify=True)
+        result, slots = self._verify(batch, verify)
         logits = result.logits_output.next_token_logits
         penalize(logits, batch.reqs, verify)
         adjust_logits(logits, batch.sampling_info, verify.rows, mask)
         found = self.acceptance.found(batch.reqs, verify, logits, batch.sampling_info)
-        tokens, accept_lens = self._commit(batch, verify, found, result.logits_output)
+        tokens, accept_lens = self._commit(batch, verify, found, result.logits_output, slots)
         verify_s = time.perf_counter() - begin
         batch.forward_mode = ForwardMode.DECODE
-        self.speculator.finish(batch.reqs, prepared, found, context=context, verify_s=verify_s)
+        self.speculator.finish(batch.reqs, prepared, found, context=int(lengths.sum()), verify_s=verify_s)
         teach(self.speculator.book, batch.reqs, verify, logits, found)
         result = self._result(result, tokens.flatten(), tokens, accept_lens, batch.seq_lens + accept_lens, on_publish)
         result.cap_lens = torch.tensor([len(tree) for tree in verify.trees], dtype=torch.int32)
@@ -122,14 +122,32 @@ class SpecserveWorker(BaseSpecWorker):
             if reason is not None and req.to_finish is None:
                 req.to_finish = FINISH_ABORT(reason, HTTPStatus.BAD_REQUEST, "BadRequestError")
 
-    def _verify_slots(self, batch: ScheduleBatch, verify: RaggedVerifyInput) -> torch.Tensor:
-        """KV slots of all nodes, int64 [nodes]: the ones that SGLang reserved behind each request's text."""
-        table = batch.req_to_token_pool.req_to_token
-        rows = zip(batch.req_pool_indices.tolist(), batch.seq_lens.tolist(), verify.node_counts, strict=True)
-        return torch.cat([table[row, start : start + count] for row, start, count in rows]).long()
+    def _verify(self, batch: ScheduleBatch, verify: RaggedVerifyInput) -> tuple[GenerationBatchResult, torch.Tensor]:
+        """The target's pass over the trees: its result with the logits of their rows, and the rows' KV slots, int64.
+
+        Mutates the batch. The slots are the ones that SGLang reserved behind each request's text.
+        """
+        table, steps = batch.req_to_token_pool.req_to_token, torch.arange(self.width, device=self.device)
+        reserved = table[batch.req_pool_indices[:, None], batch.seq_lens[:, None] + steps].view(-1).long()
+        slots = reserved[verify.places]
+        passed = PaddedVerifyInput(verify, batch.seq_lens_cpu.tolist(), self.device) if self.padded else verify
+        batch.spec_info = passed
+        batch.forward_mode = ForwardMode.TARGET_VERIFY
+        batch.input_ids = passed.draft_token
+        batch.out_cache_loc = reserved if self.padded else slots
+        result = self._target_worker.forward_batch_generation(batch, is_verify=True)
+        if self.padded:
+            output = result.logits_output
+            output.next_token_logits = output.next_token_logits[passed.real]
+        return result, slots
 
     def _commit(
-        self, batch: ScheduleBatch, verify: RaggedVerifyInput, found: Sequence[Found], logits_output: Any
+        self,
+        batch: ScheduleBatch,
+        verify: RaggedVerifyInput,
+        found: Sequence[Found],
+        logits_output: Any,
+        slots: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Move KV rows and compute logprobs of the accepted; tokens int32 [batch, width] and lengths [batch]."""
         tokens = torch.zeros(len(batch.reqs), self.width, dtype=torch.int32)
@@ -144,13 +162,13 @@ class SpecserveWorker(BaseSpecWorker):
             sources += [row for step, row in enumerate(rows) if row != start + step]
             targets += [start + step for step, row in enumerate(rows) if row != start + step]
         if sources:
-            slots = batch.out_cache_loc
             self.token_to_kv_pool_allocator.get_kvcache().move_kv_cache(slots[targets], slots[sources])
         accept_lens = [len(emitted) for _, emitted in found]
         if batch.return_logprob:
             index = accept_index[:, : max(accept_lens)]
+            predicted, index = predicted.to(self.device), index.to(self.device)
             compute_spec_logprobs(batch, logits_output, predicted, accept_index=index)
-        return tokens, torch.tensor(accept_lens, dtype=torch.int32)
+        return tokens.to(self.device), torch.tensor(accept_lens, dtype=torch.int32, device=self.device)
 
     def _result(
         self,
@@ -178,6 +196,13 @@ class SpecserveWorker(BaseSpecWorker):
             next_draft_input=carried,
             speculative_num_draft_tokens=self.width,
         )
+
+
+def padded(layout: str, device: str) -> bool:
+    """Whether verify batches are padded. Only our CPU attention reads ragged ones: raises ValueError for others."""
+    if layout == "ragged" and device != "cpu":
+        raise ValueError(f"layout ragged runs on a CPU only: set auto or padded on {device}")
+    return layout == "padded" or (layout == "auto" and device != "cpu")
 
 
 def _last_token(req: Req) -> int:

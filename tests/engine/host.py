@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from service.engine.store import ModelStore
 from service.profiles.command import HOST, ModelSource, engine_command
 from service.profiles.config import load_config
 from service.profiles.schema import Profile, Target
+from service.sglang_plugin.spec_config import VARIABLE
 
 START_SECONDS = 400
 MODEL = "test"
@@ -82,11 +84,11 @@ class EngineHost:
         """The target without four layers."""
         return truncated_draft(self.target, self._cache)
 
-    def use(self, name: str, profile: Profile) -> Engine:
-        """The engine of that name, started unless it runs already."""
+    def use(self, name: str, profile: Profile, **speculation: Any) -> Engine:
+        """The engine of that name, started unless it runs already; `speculation` goes to the plugin alone."""
         if self._name != name or self._engine is None:
             self.stop()
-            self._engine = self._start(name, profile)
+            self._engine = self._start(name, profile, speculation)
             self._name = name
         return self._engine
 
@@ -106,7 +108,7 @@ class EngineHost:
             pass
         process.wait(15)
 
-    def _start(self, name: str, profile: Profile) -> Engine:
+    def _start(self, name: str, profile: Profile, speculation: dict[str, Any]) -> Engine:
         port, draft = free_port(), profile.speculation.draft_model
         command = engine_command(
             profile,
@@ -115,12 +117,15 @@ class EngineHost:
             target=ModelSource(str(self.target), offline=True),
             draft=None if draft is None else ModelSource(draft, offline=True),
         )
+        environment = command.environment(os.environ)
+        if speculation:
+            environment[VARIABLE] = json.dumps(json.loads(environment[VARIABLE]) | speculation)
         strict = {f"SGLANG_ENABLE_STRICT_MEM_CHECK_DURING_{when}": "1" for when in ("IDLE", "BUSY")}
         log = self._logs / f"{name}.log"
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 command.argv,
-                env=command.environment(os.environ) | strict,
+                env=environment | strict,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,

@@ -48,6 +48,7 @@ POSSIBLE: dict[str, Profile] = {
         speculation={"algorithm": "none"}, runtime={"attention_backend": "torch_native"}, kv={"page_size": 16}
     ),
     "bfloat16_kv": profile(kv={"dtype": "bfloat16"}),
+    "gpu_specserve": gpu({"drafter": "suffix"}),
     "gpu": profile(
         target={"dtype": "bfloat16"},
         speculation=with_draft("standalone", draft_tokens=4),

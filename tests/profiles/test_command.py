@@ -149,6 +149,13 @@ def test_gpu_profile_is_stock_sglang() -> None:
     assert "--disable-overlap-schedule" not in built.argv
 
 
+def test_our_trees_on_a_gpu_are_read_by_a_backend_that_can() -> None:
+    built = command(POSSIBLE["gpu_specserve"])
+    assert value(built.argv, "--attention-backend") == "triton"
+    named = gpu({"drafter": "suffix"}, attention_backend="flashinfer")
+    assert value(command(named).argv, "--attention-backend") == "flashinfer"
+
+
 @pytest.mark.parametrize(
     ("wanted", "models_own", "given"),
     [

@@ -13,7 +13,7 @@ GPU = {"device": "cuda"}
 PLAIN = {"algorithm": "none"}
 SMOLLM2 = ModelShape(layers=30, kv_heads=3, head_dim=64, context_length=8192)
 FACTS = Facts(
-    drafters=("goose", "none", "prompt_lookup", "suffix"),
+    drafters=("goose", "layer_skip", "none", "prompt_lookup", "suffix"),
     controllers=("dcut", "fixed", "roofline", "ucb"),
     accept_rules=("strict", "asd"),
     kv_eviction=("none", "streaming", "snapkv"),
@@ -32,6 +32,7 @@ RISKY: dict[str, tuple[Profile, str]] = {
     "gpu_float32": (profile(speculation=PLAIN, runtime=GPU), "target.dtype"),
     "large_pool": (profile(kv={"max_tokens": 100_000}), "kv.max_tokens"),
     "small_pool": (profile(kv={"max_tokens": 4096}), "kv.max_tokens"),
+    "padded_trees": (POSSIBLE["gpu_specserve"], "speculation.algorithm"),
     "uno_requests": (POSSIBLE["gpu_uno"], "speculation.algorithm"),
     "min_p": (POSSIBLE["gpu_dflash"], "speculation.algorithm"),
     "shared_pool": (POSSIBLE["several_drafters"], "speculation.sharing"),

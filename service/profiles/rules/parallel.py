@@ -13,7 +13,7 @@ from service.profiles.rules.finding import Case, Finding, Rule, error, warning
 
 
 def algorithm_runs_on_device(case: Case) -> Iterator[Finding]:
-    """Which algorithms a CPU engine can run; specserve has a rule of its own for GPUs."""
+    """Which algorithms a CPU engine can run."""
     if case.on_cpu and not case.traits.cpu:
         able = listed(tuple(name for name in names_where(lambda traits: traits.cpu) if name != "none"))
         yield error("speculation.algorithm", f"{case.spec.algorithm} needs a GPU: set runtime.device cuda, or {able}")
@@ -32,9 +32,9 @@ def threads_belong_to_cpu(case: Case) -> Iterator[Finding]:
         yield error("runtime.threads", "threads is for CPU engines: remove it")
 
 
-def uno_runs_one_process(case: Case) -> Iterator[Finding]:
-    """UNO has no tensor-parallel path."""
-    if not case.traits.tp and case.runtime.tp != 1:
+def some_run_one_process(case: Case) -> Iterator[Finding]:
+    """UNO has no tensor-parallel path; controllers of specserve decide by the clock, each process by its own."""
+    if not case.traits.tp and case.runtime.tp != 1 and not case.on_cpu:
         yield error("runtime.tp", f"algorithm {case.spec.algorithm} runs in one process: set tp 1, and more backends")
 
 
@@ -84,7 +84,7 @@ RULES: tuple[Rule, ...] = (
     algorithm_runs_on_device,
     cpu_runs_one_process,
     threads_belong_to_cpu,
-    uno_runs_one_process,
+    some_run_one_process,
     stages_can_draft,
     attention_groups_can_draft,
 )

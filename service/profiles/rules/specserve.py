@@ -4,18 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from service.profiles.algorithms import listed
 from service.profiles.rules.finding import Case, Finding, Rule, error, warning
 from service.profiles.schema import Speculation
 from service.profiles.speculation_args import drafter_names
 
+_GPU_BACKENDS = ("triton", "flashinfer")
+"""Those of SGLang 0.5.23 that read the mask of any tree of `NgramVerifyInput`, whatever `topk` is."""
+_CPU_DRAFTERS = ("draft_model", "pard", "layer_skip")
+"""They run a model of their own on the host."""
 
-def specserve_needs_the_cpu_backend(case: Case) -> Iterator[Finding]:
-    """Its ragged verify batches are read by our CPU attention only."""
-    if case.spec.algorithm == "specserve" and not case.on_cpu:
+
+def gpus_verify_padded_trees(case: Case) -> Iterator[Finding]:
+    """The GPU path of verification: written for SGLang's mask-reading backends, proved on a CPU."""
+    if case.spec.algorithm != "specserve" or case.on_cpu:
+        return
+    backend = case.runtime.attention_backend
+    if backend is not None and backend not in _GPU_BACKENDS:
         yield error(
-            "speculation.algorithm",
-            "algorithm specserve runs on CPU engines only for now: on a GPU set ngram, standalone, eagle or eagle3",
+            "runtime.attention_backend",
+            f"{backend} does not read the trees of algorithm specserve: remove it, or set {listed(_GPU_BACKENDS)}",
         )
+    if case.kv.page_size != 1:
+        yield error("kv.page_size", "algorithm specserve moves single tokens: set page_size 1")
+    for name in set(drafter_names(case.spec)) & set(_CPU_DRAFTERS):
+        yield error(
+            "speculation.drafters" if case.spec.drafters else "speculation.drafter",
+            f"{name} runs its model on the host, which would hold up a GPU: set a drafter that reads the text, "
+            "or algorithm standalone",
+        )
+    yield warning(
+        "speculation.algorithm",
+        "the padded verify batches of algorithm specserve are tested on CPUs only: before you trust a GPU with "
+        "them, run `specserve bench lossless` and `specserve bench matrix` on it",
+    )
 
 
 def drafters_are_known(case: Case) -> Iterator[Finding]:
@@ -126,7 +148,7 @@ def _repeated(names: tuple[str, ...]) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    specserve_needs_the_cpu_backend,
+    gpus_verify_padded_trees,
     drafters_are_known,
     drafters_make_a_choice,
     drafter_options_are_read,
