@@ -42,6 +42,7 @@ from service.kvcache.rotation import rotation_registry
 from service.kvcache.selection import selector_registry
 from service.profiles.config import Config
 from service.profiles.facts import Facts
+from service.profiles.machine import Role
 from service.profiles.methods import methods as known_methods
 from service.speculation.accept_rule import accept_registry
 from service.speculation.controller import controller_registry
@@ -101,17 +102,21 @@ def gateway(
 def engine(
     config_argument: ConfigArgument = None,
     config_file: ConfigOption = None,
-    pool: Annotated[str | None, typer.Option(help="start this pool's engine only")] = None,
+    pool: Annotated[str | None, typer.Option(help="start this pool's engine only, as one of its backends")] = None,
+    role: Annotated[Role | None, typer.Option(help="which engines of a pool with prefill engines")] = None,
     cache_dir: CacheDir = None,
     log_level: LogLevel = None,
     log_format: LogFormat = None,
 ) -> None:
-    """Start the engines of pools without backends, alone; stop them with Ctrl-C."""
+    """Start the engines of pools without backends, alone; stop them with Ctrl-C.
+
+    With --pool, that pool's engine starts, also where the pool has backends: it then is one of them.
+    """
     config = read_config(config_argument or config_file, None, None, None, cache_dir, log_level, log_format)
     store = ModelStore(config.cache_dir)
-    plans = _checked_plans(config, store, pool)
+    plans = _checked_plans(config, store, pool, role)
     if not plans:
-        raise ConfigError(["every pool has backends: there is no engine to start"])
+        raise ConfigError(["every pool has backends: name the one whose engine is to start here with --pool"])
     _prepare(plans, store)
 
     async def until_stopped(engines: Engines) -> None:
@@ -211,17 +216,19 @@ def _registered() -> Facts:
     )
 
 
-def _checked_plans(config: Config, store: ModelStore, pool: str | None = None) -> tuple[EnginePlan, ...]:
+def _checked_plans(
+    config: Config, store: ModelStore, pool: str | None = None, role: Role | None = None
+) -> tuple[EnginePlan, ...]:
     report = inspect(config, store, _registered())
     errors = [
         f"pool {found.pool}: {finding.field}: {finding.message}"
         for found in report.pools
         for finding in found.findings
-        if finding.level == "error" and pool in (None, found.pool)
+        if finding.level == "error" and pool in (None, found.pool) and role in (None, found.role)
     ]
     if errors:
         raise ConfigError(errors)
-    return plan_engines(config, store, pool)
+    return plan_engines(config, store, pool, role)
 
 
 def _prepare(plans: tuple[EnginePlan, ...], store: ModelStore) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -110,7 +110,9 @@ def _verdict(algorithm: Algorithm, sections: dict[str, dict[str, Any]]) -> str:
 
 
 def _section(field: FieldInfo) -> type[BaseModel] | None:
-    for kind in (field.annotation, *get_args(field.annotation)):
+    """The section that a field holds, or its list's elements; an optional section counts as one setting."""
+    elements = get_args(field.annotation) if get_origin(field.annotation) is tuple else ()
+    for kind in (field.annotation, *elements):
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             return kind
     return None

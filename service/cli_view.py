@@ -97,7 +97,8 @@ def print_methods(methods: Mapping[str, Sequence[str]]) -> None:
 
 def _print_pool(pool: PoolReport) -> None:
     where = "local engine" if not pool.backends else ", ".join(pool.backends)
-    typer.echo(f"# model {pool.model}, pool {pool.pool}: {where}")
+    engines = "" if pool.role == "whole" else f", {pool.role} engines"
+    typer.echo(f"# model {pool.model}, pool {pool.pool}{engines}: {where}")
     if pool.command is not None:
         typer.echo(pool.command.shell())
     for finding in pool.findings:

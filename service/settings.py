@@ -53,6 +53,17 @@ class GatewaySettings(Section):
 class EngineSettings(Section):
     """The launcher of local engines."""
 
+    host: str = Field(
+        "0.0.0.0", description="address of engines of pools with backends; others answer this machine only"
+    )
+    node_rank: int = Field(
+        0, ge=0, description="this machine's place among `runtime.nodes`; 0 leads and answers requests"
+    )
+    leader_address: str | None = Field(
+        None,
+        pattern=r"^.+:[0-9]{1,5}$",
+        description="host:port where the machines of one engine meet, on the one of rank 0; none: one machine",
+    )
     first_port: int = Field(30000, ge=1, le=65535, description="port of the first pool; the next ones follow")
     ready_timeout_s: float = Field(600.0, gt=0, description="from start to the first generated token, seconds")
     stop_grace_s: float = Field(10.0, gt=0, description="between SIGTERM and SIGKILL of the process group, seconds")

@@ -98,7 +98,7 @@ def test_methods_lists_names() -> None:
         (["check", "/no/such.yaml"], {}, "no configuration file at /no/such.yaml"),
         (["check"], {"SPECSERVE_GATEWAY__PORT": "high"}, "gateway.port: Input should be a valid integer"),
         (["serve", "--port", "70000"], {}, "gateway.port: Input should be less than or equal to 65535"),
-        (["engine", "--pool", "odd"], {}, "there is no pool 'odd' without backends"),
+        (["engine", "--pool", "odd"], {}, "there is no pool 'odd'; pools: default"),
         (["models", "verify", "odd"], {}, "'odd' is not a packaged model"),
         (["models", "truncate", "/tmp/x", "--drop", "a"], {}, "--drop takes layer numbers"),
     ],

@@ -7,29 +7,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from service.engine.plan import plan_command, pool_ports, shape_of
+from service.engine.placement import Placement, placements
+from service.engine.plan import placed_command, shape_of
 from service.engine.store import ModelStore
-from service.profiles.command import HOST, EngineCommand
-from service.profiles.config import Config, Pool
+from service.profiles.command import EngineCommand
+from service.profiles.config import Config
 from service.profiles.facts import Facts
+from service.profiles.machine import ANY_LEADER, Role
 from service.profiles.quality_file import read_quality
 from service.profiles.rules import Finding, check
-
-_EVERYWHERE = "0.0.0.0"
-_SGLANG_PORT = 30000
+from service.profiles.schema import Profile
+from service.settings import EngineSettings
 
 
 @dataclass(frozen=True)
 class PoolReport:
-    """One pool: its command (None when no command can be made) and findings, errors first."""
+    """One pool's engines of one role: the command (None when none can be made) and findings, errors first."""
 
     model: str
     pool: str
     backends: tuple[str, ...]
     command: EngineCommand | None
     findings: tuple[Finding, ...]
+    role: Role = "whole"
 
 
 @dataclass(frozen=True)
@@ -58,46 +59,47 @@ def inspect(config: Config, store: ModelStore, known: Facts) -> Report:
 
     Reads model configs and quality reports that are at hand, nothing else.
     """
-    ports = pool_ports(config)
     known = replace(known, memory_bytes=_memory_bytes())
-    pools = tuple(
-        _inspect_pool(model.name, pool, ports.get((model.name, pool.name)), store, known)
-        for model in config.models
-        for pool in model.pools
-    )
+    pools = tuple(_inspect_pool(placement, config.engine, store, known) for placement in placements(config))
     return Report(config.model_dump(mode="json"), pools)
 
 
-def _inspect_pool(model: str, pool: Pool, local_port: int | None, store: ModelStore, known: Facts) -> PoolReport:
-    profile = pool.profile
+def _inspect_pool(placement: Placement, engine: EngineSettings, store: ModelStore, known: Facts) -> PoolReport:
+    profile = placement.profile
     facts = replace(
         known,
         target=shape_of(store, profile.target.model),
         draft=shape_of(store, profile.speculation.draft_model),
+        role=placement.role,
         quality=read_quality(profile.kv.quality_report),
         kv_calibration_found=None if profile.kv.calibration is None else Path(profile.kv.calibration).is_file(),
     )
-    findings = (*_model_problems(pool, store), *check(profile, facts))
-    host, port = (HOST, local_port) if local_port is not None else (_EVERYWHERE, _backend_port(pool))
+    findings = (*_model_problems(profile, store), *check(profile, facts), *_unknown_leader(profile, engine))
     command = None
     if not any(finding.level == "error" for finding in findings):
-        command = plan_command(store, model, profile, port, host)
-    return PoolReport(model, pool.name, pool.backends, command, findings)
+        command = placed_command(store, placement, engine)
+    pool = placement.pool
+    return PoolReport(placement.model, pool.name, pool.backends, command, findings, placement.role)
 
 
-def _model_problems(pool: Pool, store: ModelStore) -> Iterator[Finding]:
+def _model_problems(profile: Profile, store: ModelStore) -> Iterator[Finding]:
     names = {
-        "target.model": pool.profile.target.model,
-        "speculation.draft_model": pool.profile.speculation.draft_model,
-        "speculation.adapter": pool.profile.speculation.adapter,
+        "target.model": profile.target.model,
+        "speculation.draft_model": profile.speculation.draft_model,
+        "speculation.adapter": profile.speculation.adapter,
     }
     for field, name in names.items():
         if name is not None and (problem := store.problem(name)):
             yield Finding("error", field, problem)
 
 
-def _backend_port(pool: Pool) -> int:
-    return urlsplit(pool.backends[0]).port or _SGLANG_PORT
+def _unknown_leader(profile: Profile, engine: EngineSettings) -> Iterator[Finding]:
+    if profile.runtime.nodes > 1 and engine.leader_address is None:
+        yield Finding(
+            "warning",
+            "engine.leader_address",
+            f"{ANY_LEADER} stands for the address of the first machine: set it where the engine starts",
+        )
 
 
 def _memory_bytes() -> int | None:
@@ -112,6 +114,7 @@ def _pool_json(pool: PoolReport) -> dict[str, Any]:
     return {
         "model": pool.model,
         "pool": pool.pool,
+        "role": pool.role,
         "backends": list(pool.backends),
         "command": None
         if command is None

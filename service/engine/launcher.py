@@ -12,7 +12,6 @@ from service.engine.plan import EnginePlan
 from service.engine.process import EngineProcess, refuse_busy_port
 from service.engine.readiness import wait_ready
 from service.errors import EngineError
-from service.profiles.command import HOST
 from service.settings import EngineSettings
 
 _LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -46,7 +45,7 @@ class EngineLauncher:
     async def _run_once(self) -> tuple[float | None, tuple[str, ...]]:
         """Seconds that the engine was ready (None: never) and its last lines."""
         # Another server on the port would answer the readiness probe in the engine's place.
-        refuse_busy_port(HOST, self.plan.port)
+        refuse_busy_port(self.plan.host, self.plan.port)
         engine = EngineProcess(self.plan.command, grace_s=self._settings.stop_grace_s, log=self._forward)
         await engine.start()
         self._log.info("engine starting", url=self.plan.url, pid=engine.pid)
@@ -61,7 +60,7 @@ class EngineLauncher:
         clock = asyncio.get_running_loop().time
         started = clock()
         ended = asyncio.create_task(engine.wait())
-        ready = asyncio.create_task(wait_ready(self.plan.url, self.plan.model))
+        ready = asyncio.create_task(wait_ready(self.plan.url, self.plan.model if self.plan.generates else None))
         try:
             await asyncio.wait(
                 {ended, ready}, timeout=self._settings.ready_timeout_s, return_when=asyncio.FIRST_COMPLETED

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from service.engine.placement import Placement, placements
 from service.engine.store import ModelStore
 from service.errors import ConfigError
 from service.profiles.command import HOST, EngineCommand, ModelSource, engine_command
-from service.profiles.config import Config, Pool
+from service.profiles.config import Config
 from service.profiles.facts import ModelShape, model_shape
+from service.profiles.machine import Machine, Role
 from service.profiles.schema import Profile
+from service.settings import EngineSettings
 
 
 @dataclass(frozen=True)
 class EnginePlan:
-    """One engine to start: a pool's name, profile, port and command."""
+    """One engine to start: a pool's name, profile, port and command.
+
+    `generates`: it answers completions by itself, which prefill and decode engines and machines behind the first of
+    several do not.
+    """
 
     model: str
     pool: str
     profile: Profile
     port: int
     command: EngineCommand
+    host: str = HOST
+    generates: bool = True
 
     @property
     def url(self) -> str:
-        """Base URL of the engine."""
-        return local_url(self.port)
+        """Base URL of the engine, for this machine."""
+        return f"http://[::1]:{self.port}" if ":" in self.host else local_url(self.port)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -42,25 +50,25 @@ def local_url(port: int) -> str:
     return f"http://{HOST}:{port}"
 
 
-def plan_engines(config: Config, store: ModelStore, pool: str | None = None) -> tuple[EnginePlan, ...]:
-    """The engines of all pools without backends, or of one pool. Ports do not depend on `pool`.
+def plan_engines(
+    config: Config, store: ModelStore, pool: str | None = None, role: Role | None = None
+) -> tuple[EnginePlan, ...]:
+    """The engines of all pools without backends, or those of one pool, which may have backends.
 
-    Starts and prepares nothing. Raises ConfigError for a pool that does not exist or has backends.
+    Ports do not depend on `pool`. `role` tells a pool's prefill engines from its decode engines. Starts and prepares
+    nothing. Raises ConfigError for a pool that does not exist, a missing or needless role, and a machine of several
+    that does not know its place.
     """
-    plans = tuple(
-        EnginePlan(model, local.name, local.profile, port, plan_command(store, model, local.profile, port))
-        for model, local, port in _local_pools(config)
-        if pool in (None, local.name)
-    )
-    if pool is not None and not plans:
-        known = ", ".join(local.name for _, local, _ in _local_pools(config)) or "none"
-        raise ConfigError([f"there is no pool {pool!r} without backends; such pools: {known}"])
-    return plans
+    if pool is None:
+        chosen = tuple(placement for placement in placements(config) if placement.local)
+    else:
+        chosen = _of_pool(config, pool, role)
+    return tuple(_plan(placement, config.engine, store) for placement in chosen)
 
 
 def with_local_backends(config: Config) -> Config:
     """The configuration with the local engines' URLs filled in as backends."""
-    ports = pool_ports(config)
+    ports = {(place.model, place.pool.name): place.port for place in placements(config) if place.local}
     models = tuple(
         model.model_copy(
             update={
@@ -77,21 +85,19 @@ def with_local_backends(config: Config) -> Config:
     return config.model_copy(update={"models": models})
 
 
-def pool_ports(config: Config) -> dict[tuple[str, str], int]:
-    """Ports of the local engines by names of model and pool."""
-    return {(model, pool.name): port for model, pool, port in _local_pools(config)}
-
-
-def plan_command(store: ModelStore, served_name: str, profile: Profile, port: int, host: str = HOST) -> EngineCommand:
+def placed_command(store: ModelStore, placement: Placement, settings: EngineSettings) -> EngineCommand:
     """The engine command with models as the store locates them. Prepares nothing."""
-    draft = _draft(profile)
+    profile, draft = placement.profile, _draft(placement.profile)
+    leader = settings.leader_address
     return engine_command(
         profile,
-        port=port,
-        host=host,
-        served_name=served_name,
+        port=placement.port,
+        host=placement.host,
+        served_name=placement.model,
         target=_source(store, profile.target.model),
         draft=None if draft is None else _source(store, draft),
+        role=placement.role,
+        machine=Machine(settings.node_rank) if leader is None else Machine(settings.node_rank, leader),
     )
 
 
@@ -105,13 +111,37 @@ def shape_of(store: ModelStore, model: str | None) -> ModelShape | None:
         return None
 
 
-def _local_pools(config: Config) -> Iterator[tuple[str, Pool, int]]:
-    port = config.engine.first_port
-    for model in config.models:
-        for pool in model.pools:
-            if not pool.backends:
-                yield model.name, pool, port
-                port += 1
+def _of_pool(config: Config, pool: str, role: Role | None) -> tuple[Placement, ...]:
+    known = tuple(placements(config))
+    chosen = tuple(placement for placement in known if placement.pool.name == pool)
+    if not chosen:
+        names = ", ".join(dict.fromkeys(placement.pool.name for placement in known))
+        raise ConfigError([f"there is no pool {pool!r}; pools: {names}"])
+    roles = {placement.role for placement in chosen}
+    if role is None and roles != {"whole"}:
+        raise ConfigError([f"pool {pool!r} has prefill and decode engines: give --role prefill or --role decode"])
+    if role is not None and role not in roles:
+        raise ConfigError([f"pool {pool!r} has no {role} engines: leave --role out, or give the pool `prefill`"])
+    return tuple(placement for placement in chosen if role in (None, placement.role))
+
+
+def _plan(placement: Placement, settings: EngineSettings, store: ModelStore) -> EnginePlan:
+    nodes = placement.profile.runtime.nodes
+    if nodes > 1 and settings.leader_address is None:
+        raise ConfigError([f"pool {placement.pool.name!r} runs on {nodes} machines: set engine.leader_address"])
+    if settings.node_rank >= nodes:
+        raise ConfigError(
+            [f"engine.node_rank {settings.node_rank} is beyond the {nodes} machines of pool {placement.pool.name!r}"]
+        )
+    return EnginePlan(
+        placement.model,
+        placement.pool.name,
+        placement.profile,
+        placement.port,
+        placed_command(store, placement, settings),
+        host=placement.host,
+        generates=placement.role == "whole" and settings.node_rank == 0,
+    )
 
 
 def _draft(profile: Profile) -> str | None:

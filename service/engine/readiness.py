@@ -12,13 +12,13 @@ _HEALTH_TIMEOUT_S = 5.0
 _PROBE = {"prompt": "Hello", "max_tokens": 1, "temperature": 0}
 
 
-async def wait_ready(base_url: str, model: str) -> None:
-    """Return once the engine at `base_url` is healthy and has generated one token of `model`.
+async def wait_ready(base_url: str, model: str | None) -> None:
+    """Return once the engine at `base_url` is healthy and has generated one token of `model` (None: healthy only).
 
     Never gives up by itself: the caller bounds the time and watches the process.
     """
     async with aiohttp.ClientSession(base_url) as session:
-        while not (await _healthy(session) and await _generates(session, model)):
+        while not (await _healthy(session) and (model is None or await _generates(session, model))):
             await asyncio.sleep(_POLL_S)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from service.profiles.kv_methods import QUANTIZED_BITS
+from service.profiles.machine import Machine, Role, machine_args
 from service.profiles.schema import KvCache, Profile
 from service.profiles.speculation_args import draft_attention_args, drafter_names, speculation_args, traits_of
 from service.profiles.threads import openmp_env
@@ -69,17 +70,20 @@ def engine_command(
     target: ModelSource,
     draft: ModelSource | None = None,
     host: str = HOST,
+    role: Role = "whole",
+    machine: Machine | None = None,
 ) -> EngineCommand:
     """The command that serves `profile` on `host`:`port`. Starts nothing, reads no file.
 
-    `draft` is the resolved draft model or adapter of algorithms that have one. The profile must have passed
-    `service.profiles.rules.check`.
+    `draft` is the resolved draft model or adapter of algorithms that have one; `machine` matters for profiles with
+    several nodes. The profile must have passed `service.profiles.rules.check`.
     """
     cpu = profile.runtime.device == "cpu"
     argv = [sys.executable, "-m", "sglang.launch_server"]
     argv += ["--host", host, "--port", str(port), "--served-model-name", served_name]
     argv += _server_args(profile, target)
     argv += _cpu_args(profile) if cpu else _cuda_args(profile)
+    argv += machine_args(profile.runtime.nodes, machine or Machine(), role)
     argv += speculation_args(profile.speculation, target.path, draft.path if draft else None)
     argv += draft_attention_args(profile.speculation, CPU_ATTENTION_BACKEND) if cpu else []
     argv += profile.runtime.extra_args

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from service.profiles.schema import Profile
+from service.profiles.schema import Profile, Runtime
 from service.settings import Section, Settings
 
 
@@ -18,6 +18,9 @@ class Pool(Section):
 
     name: str = Field("default", pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="unique in its model")
     profile: Profile = Profile()
+    prefill: Runtime | None = Field(
+        None, description="runtime of engines that only prefill; those of `profile` then only decode; none: no such"
+    )
     backends: tuple[str, ...] = Field((), description="base URLs; none: `specserve serve` starts a local engine")
     weights: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] = Field(
         (), description="shares of `backends` in their order, 0: nothing new is sent there; none: equal shares"
@@ -29,6 +32,15 @@ class Pool(Section):
             raise ValueError(f"{len(self.weights)} weights for {len(self.backends)} backends: give each backend one")
         if self.weights and not any(self.weights):
             raise ValueError("every backend has weight 0, so that nothing serves: give one a weight above 0")
+        return self
+
+    @model_validator(mode="after")
+    def _prefill_engines_are_paired(self) -> Pool:
+        if self.prefill is not None and not self.backends:
+            raise ValueError(
+                f"pool {self.name!r} has prefill engines and no backends: give the URL of SGLang's router that pairs "
+                "them with the decode engines"
+            )
         return self
 
     @field_validator("backends")

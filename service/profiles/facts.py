@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from service.profiles.machine import Role
+
 if TYPE_CHECKING:
     from service.profiles.schema import Profile
 
@@ -61,6 +63,7 @@ class Facts:
     """What is wrong with the settings of the parts that a profile names, by field."""
     target: ModelShape | None = None
     draft: ModelShape | None = None
+    role: Role = "whole"
 
 
 def model_shape(config: Mapping[str, Any]) -> ModelShape | None:

@@ -130,6 +130,7 @@ class Runtime(Section):
     device: Literal["cpu", "cuda"] = Field("cpu", description="cpu: with the operators of our plugin")
     tp: int = Field(1, ge=1, description="tensor-parallel processes")
     pp: int = Field(1, ge=1, description="pipeline stages")
+    nodes: int = Field(1, ge=1, description="machines of one engine, which share its processes and stages evenly")
     attention_dp: int = Field(1, ge=1, description="attention groups inside `tp` that share no requests")
     threads: int | None = Field(None, ge=1, description="CPU threads; none: all cores")
     max_running_requests: int = Field(16, ge=1, description="requests in one batch; more wait in the queue")

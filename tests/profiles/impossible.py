@@ -36,6 +36,8 @@ IMPOSSIBLE: dict[str, tuple[Profile, str, str]] = {
         "speculation.draft_tokens",
         "yield 2 drafts",
     ),
+    "cpu_machines": (profile(runtime={"nodes": 2}), "runtime.nodes", "set nodes 1"),
+    "uneven_machines": (gpu(PLAIN, tp=2, nodes=4), "runtime.nodes", "set a divisor"),
     "cpu_pages": (profile(kv={"page_size": 16}), "kv.page_size", "page_size 1"),
     "ngram_pages": (
         profile(speculation={"algorithm": "ngram"}, kv={"page_size": 16}, runtime=GPU),

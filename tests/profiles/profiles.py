@@ -54,6 +54,7 @@ POSSIBLE: dict[str, Profile] = {
         speculation=with_draft("standalone", draft_tokens=4),
         runtime={"device": "cuda", "tp": 2},
     ),
+    "gpu_two_machines": gpu({"algorithm": "none"}, tp=16, nodes=2),
     "gpu_plain_fp8": profile(
         target={"dtype": "bfloat16", "model": "org/model"},
         speculation={"algorithm": "none"},

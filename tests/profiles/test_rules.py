@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from service.cli_trial import trial
@@ -41,6 +43,7 @@ RISKY: dict[str, tuple[Profile, str]] = {
     "unproven_eviction": (POSSIBLE["eviction"], "kv.eviction"),
     "unproven_quantization": (POSSIBLE["quantization"], "kv.quantization"),
     "unproven_selection": (POSSIBLE["selection"], "kv.selector"),
+    "machines": (POSSIBLE["gpu_two_machines"], "runtime.nodes"),
     "adaptive": (POSSIBLE["gpu_eagle_adaptive"], "speculation.adaptive"),
     "unknown_block": (POSSIBLE["gpu_dspark"], "speculation.draft_tokens"),
     "stages": (POSSIBLE["gpu_eagle_stages"], "runtime.pp"),
@@ -88,9 +91,10 @@ def test_risky_profiles_warn(name: str) -> None:
 def test_every_rule_speaks_in_some_test() -> None:
     from service.profiles.rules import Case
 
-    judged = [*(case for case, *_ in IMPOSSIBLE.values()), *(case for case, _ in RISKY.values())]
+    profiles = [*(case for case, *_ in IMPOSSIBLE.values()), *(case for case, _ in RISKY.values())]
+    judged = [Case(of, facts) for of in profiles for facts in (FACTS, replace(FACTS, role="decode"))]
     rules = [rule for rule in RULES if rule not in pairs.RULES]
-    silent = [rule.__name__ for rule in rules if not any(list(rule(Case(case, FACTS))) for case in judged)]
+    silent = [rule.__name__ for rule in rules if not any(list(rule(case)) for case in judged)]
     assert silent == []
 
 

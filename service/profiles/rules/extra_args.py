@@ -20,7 +20,8 @@ _OWN_FLAGS = frozenset(
         *("--attention-backend", "--max-running-requests", "--chunked-prefill-size", "--context-length"),
         *("--tool-call-parser", "--disable-radix-cache", "--trust-remote-code", "--tp", "--sampling-backend"),
         *("--disable-overlap-schedule", "--pp-size", "--pipeline-parallel-size", "--pp", "--attn-dp-size"),
-        *("--attention-data-parallel-size", "--enable-dp-attention", "--uno-lora-path"),
+        *("--attention-data-parallel-size", "--enable-dp-attention", "--uno-lora-path", "--nnodes", "--node-rank"),
+        *("--dist-init-addr", "--nccl-init-addr", "--disaggregation-mode"),
     )
 )
 _EAGLE: tuple[Algorithm, ...] = ("eagle", "eagle3", "nextn")
