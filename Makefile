@@ -23,7 +23,7 @@ PACKAGE := $(call stamp,package,pyproject.toml)
 DEV := $(call stamp,dev,$(REQS)/dev.txt)
 BENCH := $(call stamp,bench,$(REQS)/bench.txt)
 
-.PHONY: help serve engine-env dev-env bench-env test lint types format unit docs bench-engine soak bench-gateway profile-gateway clean
+.PHONY: help serve engine-env dev-env bench-env test lint types format unit helm docs bench-engine soak bench-gateway profile-gateway clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -48,8 +48,12 @@ format: dev-env ## rewrite the sources in the house style
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: engine-env ## rewrite the generated tables in README.md
+helm: dev-env ## render, lint and validate the chart's examples
+	@$(BIN)/python -m pytest tests/helm $(ARGS)
+
+docs: engine-env ## rewrite what is generated in README.md and the chart
 	@$(BIN)/specserve reference README.md
+	@$(BIN)/specserve reference helm/specserve/values.schema.json
 
 bench-engine: bench-env ## compare engine configurations on this machine
 	@$(BIN)/specserve bench engine $(ARGS)

@@ -30,6 +30,7 @@ from service.cli_options import (
 )
 from service.cli_reference import rewrite_file
 from service.cli_trial import trial
+from service.cli_values import rewrite_schema
 from service.cli_view import Announcement, preparing, print_methods, print_report
 from service.engine.inspection import inspect
 from service.engine.plan import EnginePlan, plan_engines, with_local_backends
@@ -164,9 +165,14 @@ def methods(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] 
 
 
 @app.command(hidden=True)
-def reference(document: Annotated[Path, typer.Argument(help="Markdown file with markers")]) -> None:
-    """Rewrite the generated tables of a document."""
-    rewrite_file(document)
+def reference(
+    document: Annotated[Path, typer.Argument(help="Markdown file with markers, or a chart's values.schema.json")],
+) -> None:
+    """Rewrite the generated tables of a document, or the settings in a chart's schema."""
+    if document.suffix == ".json":
+        rewrite_schema(document)
+    else:
+        rewrite_file(document)
 
 
 def main() -> None:

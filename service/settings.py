@@ -67,6 +67,7 @@ class EngineSettings(Section):
     first_port: int = Field(30000, ge=1, le=65535, description="port of the first pool; the next ones follow")
     ready_timeout_s: float = Field(600.0, gt=0, description="from start to the first generated token, seconds")
     stop_grace_s: float = Field(10.0, gt=0, description="between SIGTERM and SIGKILL of the process group, seconds")
+    restart: bool = Field(True, description="start a crashed engine again; false: end with it, for supervisors outside")
     restart_backoff_s: float = Field(1.0, gt=0, description="first wait before a restart after a crash, seconds")
     restart_backoff_max_s: float = Field(60.0, gt=0, description="longest wait before a restart, seconds")
     log_level: Literal["debug", "info", "warning", "error"] = Field(

@@ -30,15 +30,18 @@ class EngineLauncher:
     async def run(self) -> None:
         """Start the engine and start it again whenever it ends; cancel to stop it with all its processes.
 
-        Raises EngineError when the port is busy, or when it crashed too often without becoming ready.
+        Raises EngineError when the port is busy, when it crashed too often without becoming ready, and at its first
+        end where the settings say not to restart.
         """
         backoff = Backoff(self._settings)
         while True:
             ready_s, tail = await self._run_once()
+            if not self._settings.restart:
+                raise EngineError(f"the engine of pool {self.plan.pool!r} ended; {_last(tail)}")
             wait_s = backoff.after_crash(ready_s)
             if wait_s is None:
                 failed = f"the engine of pool {self.plan.pool!r} failed to start {backoff.failed_starts} times"
-                raise EngineError(f"{failed}; its last line: {tail[-1] if tail else 'none'}")
+                raise EngineError(f"{failed}; {_last(tail)}")
             self._log.error("engine ended", restart_in_s=wait_s, was_ready_s=ready_s)
             await asyncio.sleep(wait_s)
 
@@ -90,6 +93,10 @@ class EngineLauncher:
     def _forward(self, line: LogLine) -> None:
         if line.level in self._forwarded:
             self._log.log(_STDLIB_LEVELS[line.level], line.text, source="engine")
+
+
+def _last(tail: tuple[str, ...]) -> str:
+    return f"its last line: {tail[-1] if tail else 'none'}"
 
 
 _STDLIB_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}

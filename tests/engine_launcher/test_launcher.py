@@ -73,6 +73,19 @@ async def test_too_many_crashes_give_up_with_the_last_line(
     assert {entry["status"] for entry in logs if entry["event"] == "engine died before it was ready"} == {1}
 
 
+async def test_without_restarts_the_first_end_is_the_last(
+    plan: PlanFake, settings: EngineSettings, starts: Starts
+) -> None:
+    planned = plan()
+    launcher = EngineLauncher(planned, settings.model_copy(update={"restart": False}))
+    task = asyncio.create_task(launcher.run())
+    await asyncio.wait_for(launcher.ready.wait(), 10)
+    await kill_by_request(planned)
+    with pytest.raises(EngineError, match="the engine of pool 'default' ended; its last line: "):
+        await task
+    assert len(starts()) == 1
+
+
 async def test_a_crash_while_serving_restarts(plan: PlanFake, settings: EngineSettings, starts: Starts) -> None:
     planned = plan()
     async with running(planned, settings) as launcher:

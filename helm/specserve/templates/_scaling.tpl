@@ -1,0 +1,74 @@
+{{/*
+Autoscaling of (list ROOT ENGINE) on open requests, which hold the engine's queue, and on the part of the KV pool that
+running requests hold. Requests above runtime.max_running_requests wait.
+*/}}
+{{- define "specserve.engineScaling" -}}
+{{- $root := index . 0 -}}{{- $engine := index . 1 -}}{{- $scaling := $engine.options.autoscaling -}}
+{{- $running := int ($engine.runtime.max_running_requests | default 16) -}}
+{{- $inFlight := int ($scaling.inFlightPerReplica | default (max 1 (div (mul $running 3) 4))) -}}
+{{- $target := ternary (dict "apiVersion" "leaderworkerset.x-k8s.io/v1" "kind" "LeaderWorkerSet") (dict "apiVersion" "apps/v1" "kind" "StatefulSet") (gt (int $engine.nodes) 1) -}}
+{{- $_ := set $target "name" $engine.name -}}
+{{- $labels := dict "model" $engine.model "pool" $engine.pool -}}
+{{- $matchers := printf "namespace=%q,model=%q,pool=%q" $root.Release.Namespace $engine.model $engine.pool }}
+{{- if eq $scaling.mode "hpa" }}
+---
+# Both metrics come from a Prometheus adapter; README.md has its rules.
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: {{ $engine.name }}
+  labels: {{- include "specserve.labels" $root | nindent 4 }}
+spec:
+  scaleTargetRef: {{- toYaml $target | nindent 4 }}
+  minReplicas: {{ $scaling.minReplicas }}
+  maxReplicas: {{ $scaling.maxReplicas }}
+  behavior:
+    scaleDown: {{ include "specserve.scaleDown" $scaling }}
+  metrics:
+    - type: External
+      external:
+        metric: { name: specserve_requests_in_flight, selector: { matchLabels: {{ toJson $labels }} } }
+        target: { type: AverageValue, averageValue: {{ $inFlight | quote }} }
+    - type: External
+      external:
+        metric: { name: specserve_kv_used_percent, selector: { matchLabels: {{ toJson $labels }} } }
+        target: { type: Value, value: {{ $scaling.kvUsedPercent | quote }} }
+{{- else }}
+---
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata:
+  name: {{ $engine.name }}
+  labels: {{- include "specserve.labels" $root | nindent 4 }}
+spec:
+  scaleTargetRef: {{- toYaml $target | nindent 4 }}
+  minReplicaCount: {{ $scaling.minReplicas }}
+  maxReplicaCount: {{ $scaling.maxReplicas }}
+  # Without figures the number stays as it is.
+  fallback: { failureThreshold: 3, replicas: {{ $scaling.minReplicas }}, behavior: currentReplicasIfHigher }
+  advanced:
+    horizontalPodAutoscalerConfig:
+      behavior:
+        scaleDown: {{ include "specserve.scaleDown" $scaling }}
+  triggers:
+    - type: prometheus
+      name: open-requests
+      metricType: AverageValue
+      metadata:
+        serverAddress: {{ $root.Values.prometheus.serverAddress }}
+        query: sum(specserve_requests_in_flight{ {{- $matchers -}} })
+        threshold: {{ $inFlight | quote }}
+    - type: prometheus
+      name: kv-used-percent
+      metricType: Value
+      metadata:
+        serverAddress: {{ $root.Values.prometheus.serverAddress }}
+        query: 100 * sum(specserve_kv_tokens{ {{- $matchers -}} ,state="full"}) / (sum(specserve_kv_tokens{ {{- $matchers -}} ,state="full"}) + sum(specserve_kv_room_tokens{ {{- $matchers -}} }))
+        threshold: {{ $scaling.kvUsedPercent | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* One replica at a time, after a calm: a replica that is back needs a model load. */}}
+{{- define "specserve.scaleDown" -}}
+{ stabilizationWindowSeconds: {{ .scaleDownAfterSeconds }}, policies: [{ type: Pods, value: 1, periodSeconds: 120 }] }
+{{- end -}}
