@@ -10,6 +10,9 @@ BIN := $(VENV)/bin
 REQS := deploy/requirements
 CONFIG ?=
 ARGS ?=
+VERSION ?= 0.1.0
+PYTHON_BASE ?= python:3.11-slim
+SGLANG_BASE ?= lmsysorg/sglang:v0.5.23
 
 # A wheel cache would double the disk used; set PIP_FLAGS= to keep one.
 PIP_FLAGS ?= --no-cache-dir
@@ -23,7 +26,7 @@ PACKAGE := $(call stamp,package,pyproject.toml)
 DEV := $(call stamp,dev,$(REQS)/dev.txt)
 BENCH := $(call stamp,bench,$(REQS)/bench.txt)
 
-.PHONY: help serve engine-env dev-env bench-env test lint types format unit helm docs bench-engine soak bench-gateway profile-gateway clean
+.PHONY: help serve engine-env dev-env bench-env test lint types format unit helm images docs bench-engine soak bench-gateway profile-gateway clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -50,6 +53,13 @@ format: dev-env ## rewrite the sources in the house style
 
 helm: dev-env ## render, lint and validate the chart's examples
 	@$(BIN)/python -m pytest tests/helm $(ARGS)
+
+images: ## build the images with SBOM and provenance; PYTHON_BASE and SGLANG_BASE pin their bases, VERSION names the tag
+	@for image in gateway engine-cpu engine-cuda; do \
+	  case $$image in engine-cuda) base=$(SGLANG_BASE);; *) base=$(PYTHON_BASE);; esac; \
+	  docker buildx build --sbom=true --provenance=mode=max --build-arg BASE=$$base \
+	    --tag specserve/$$image:$(VERSION) --file deploy/docker/$$image.Dockerfile $(ARGS) .; \
+	done
 
 docs: engine-env ## rewrite what is generated in README.md and the chart
 	@$(BIN)/specserve reference README.md
