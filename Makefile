@@ -26,7 +26,7 @@ PACKAGE := $(call stamp,package,pyproject.toml)
 DEV := $(call stamp,dev,$(REQS)/dev.txt)
 BENCH := $(call stamp,bench,$(REQS)/bench.txt)
 
-.PHONY: help serve engine-env dev-env bench-env test lint types format unit helm images docs bench-engine soak bench-gateway profile-gateway clean
+.PHONY: help serve engine-env dev-env bench-env test lint types format unit helm images compose-local docs bench-engine soak bench-gateway profile-gateway clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -53,6 +53,9 @@ format: dev-env ## rewrite the sources in the house style
 
 helm: dev-env ## render, lint and validate the chart's examples
 	@$(BIN)/python -m pytest tests/helm $(ARGS)
+
+compose-local: engine-env ## run the services of docker-compose.yml as plain processes, without Docker
+	@exec $(BIN)/python deploy/compose/without_docker.py
 
 images: ## build the images with SBOM and provenance; PYTHON_BASE and SGLANG_BASE pin their bases, VERSION names the tag
 	@for image in gateway engine-cpu engine-cuda; do \

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import re
+import importlib.util
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import yaml
-
 ROOT = Path(__file__).parents[2]
-_VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
+RUNNER = ROOT / "deploy" / "compose" / "without_docker.py"
+
+
+def runner() -> ModuleType:
+    """The script that starts the file's services without Docker."""
+    spec = importlib.util.spec_from_file_location("without_docker", RUNNER)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclass looks itself up
+    spec.loader.exec_module(module)
+    return module
 
 
 def compose_file(variables: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The file with its variables filled in, from `variables` or their defaults; anchors are resolved by YAML."""
-    given = variables or {}
-    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
-    filled = _VARIABLE.sub(lambda found: given.get(found[1], found[2]), text)
-    content: dict[str, Any] = yaml.safe_load(filled)
+    """The file with its variables filled in, from `variables` or their defaults."""
+    content: dict[str, Any] = runner().read_compose(variables or {})
     return content
 
 

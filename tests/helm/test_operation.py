@@ -140,9 +140,9 @@ def test_only_gateways_and_readers_of_metrics_reach_engines(releases: dict[str, 
     ]
     assert callers["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "gateway"
     assert callers["ports"] == [{"port": 30000}]
-    assert policies["demo-specserve-gateway"]["ingress"][0]["from"] == [
-        {"namespaceSelector": {"matchLabels": {"team": "apps"}}}
-    ]
+    clients, test = policies["demo-specserve-gateway"]["ingress"][0]["from"]
+    assert clients == {"namespaceSelector": {"matchLabels": {"team": "apps"}}}
+    assert test["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "test"
 
 
 def test_streams_pass_ingress_and_route_unbuffered_and_unbounded(releases: dict[str, list[Object]]) -> None:

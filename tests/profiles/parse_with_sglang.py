@@ -22,6 +22,7 @@ from sglang.srt.speculative.adaptive_spec_params import adaptive_unsupported_rea
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 
 SHOWN = (
+    *("nnodes", "node_rank", "dist_init_addr", "disaggregation_mode"),
     *("port", "served_model_name", "dtype", "max_running_requests", "tp_size", "pp_size", "attn_dp_size"),
     *("speculative_algorithm", "speculative_num_draft_tokens", "speculative_draft_model_path", "uno_lora_path"),
 )

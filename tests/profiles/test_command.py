@@ -12,6 +12,7 @@ import pytest
 
 from service.profiles.algorithms import TRAITS
 from service.profiles.command import EngineCommand, ModelSource, engine_command
+from service.profiles.machine import Machine, Role
 from service.profiles.schema import Algorithm, Profile
 from service.profiles.speculation_args import deepest_draft, drafter_names
 from tests.profiles.impossible import IMPOSSIBLE
@@ -236,10 +237,35 @@ SGLANG_REFUSES = {
 }
 
 
+# role -> machines, place among them, where they meet, and the mode, as SGLang reads them
+PLACES: dict[Role, tuple[int, int, str, str]] = {
+    "whole": (2, 1, "first:20000", "null"),
+    "prefill": (2, 1, "first:20000", "prefill"),
+    "decode": (2, 1, "first:20000", "decode"),
+}
+
+
+def placed(role: Role) -> EngineCommand:
+    return engine_command(
+        gpu(with_draft("eagle3", draft_tokens=4), tp=16, nodes=2),
+        port=1,
+        served_name="m",
+        target=ModelSource("t"),
+        draft=ModelSource("d"),
+        role=role,
+        machine=Machine(1, "first:20000"),
+    )
+
+
 @pytest.mark.skipif(importlib.util.find_spec("sglang") is None, reason="sglang is not installed")
 def test_sglang_reads_every_command_and_agrees() -> None:
     impossible = {f"impossible {name}": command(IMPOSSIBLE[name][0]) for name in SGLANG_REFUSES}
-    answers = ask_sglang({name: command(of) for name, of in POSSIBLE.items()} | impossible)
+    several = {f"as {role}": placed(role) for role in PLACES}
+    answers = ask_sglang({name: command(of) for name, of in POSSIBLE.items()} | impossible | several)
+    for role, expected in PLACES.items():
+        answer = answers[f"as {role}"]
+        shown = [answer[name] for name in ("nnodes", "node_rank", "dist_init_addr", "disaggregation_mode", "refusal")]
+        assert shown == [*expected, None]
     for name, of in POSSIBLE.items():
         args = answers[name]
         assert args["refusal"] is None, (name, args["refusal"])
