@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
 
-from tests.helm.chart import EXAMPLES, KUBERNETES, Helm, Object, example, of_kind
+from tests.helm.chart import EXAMPLES, KUBERNETES, Helm, Object, engines_of, example, of_kind
 from tests.helm.schemas import faults
 
 WANTED = {
@@ -59,6 +60,31 @@ def test_the_schemas_refuse_unknown_fields(
         place = place[key]
     place["replicaz"] = 1
     assert any("replicaz" in fault for fault in faults(broken, KUBERNETES[-1]))
+
+
+ODD = """
+offline: true
+modelCache: {image: {reference: "models:1"}}
+engineDefaults: {draftVolume: {mountPath: /drafts, image: "drafts:1"}, autoscaling: {mode: keda}}
+engines: {"on": {autoscaling: {mode: hpa}}}
+config: {models: [{name: "org/a: b #c", pools: [{name: "on"}, {name: "null"}]}]}
+"""
+
+
+@pytest.mark.parametrize("kubernetes", KUBERNETES)
+def test_odd_names_and_image_volumes_are_taken(helm: Helm, kubernetes: str, tmp_path: Path) -> None:
+    values = tmp_path / "odd.yaml"
+    values.write_text(ODD, encoding="utf-8")
+    objects = helm.template(values, kubernetes=kubernetes)
+    assert [fault for found in objects for fault in faults(found, kubernetes)] == []
+    for container in engines_of(objects).values():
+        assert container["args"][-1] in ("on", "null")
+    (scaler,) = of_kind(objects, "ScaledObject")
+    assert 'model="org/a: b #c",pool="null"' in scaler["spec"]["triggers"][0]["metadata"]["query"]
+    (scaler,) = of_kind(objects, "HorizontalPodAutoscaler")
+    assert [metric["external"]["metric"]["selector"] for metric in scaler["spec"]["metrics"]] == [
+        {"matchLabels": {"pool": "on"}}
+    ] * 2
 
 
 def test_names_fit_whatever_the_release_is_called(helm: Helm) -> None:

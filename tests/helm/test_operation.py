@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -10,11 +11,11 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from service.telemetry.kv import KvSeries
-from service.telemetry.metrics import Metrics
-from tests.helm.chart import EXAMPLES, Helm, Object, engines_of, example, of_kind, pods_of, settings_of
+from service.telemetry.metrics import FIRST_TOKEN, Metrics
+from tests.helm.chart import CHART, EXAMPLES, Helm, Object, engines_of, example, of_kind, pods_of, settings_of
 
 # Series of the gateway that carry no suffix of their own, and what the chart's README makes of them.
-ADAPTED = {"specserve_kv_used_percent"}
+ADAPTED = {"specserve_kv_used_percent", "specserve_first_token_late_percent"}
 
 
 def settings(objects: list[Object]) -> Any:
@@ -87,7 +88,8 @@ def test_scaling_asks_for_series_that_exist_and_never_for_the_cpu(releases: dict
     registry = CollectorRegistry()
     Metrics(registry)
     KvSeries(registry)
-    known = {family.name for family in registry.collect()} | ADAPTED
+    families = {family.name for family in registry.collect()}
+    known = families | ADAPTED | {f"{name}_{part}" for name in families for part in ("bucket", "count")}
     scalers = of_kind(releases["multi-pool-auto"], "HorizontalPodAutoscaler", "ScaledObject")
     assert len(scalers) == 3
     for scaler in scalers:
@@ -104,12 +106,24 @@ def test_scaled_workloads_leave_their_replicas_to_the_scaler(releases: dict[str,
 
 def test_kv_is_scaled_by_the_part_that_running_requests_hold(releases: dict[str, list[Object]]) -> None:
     (scaler,) = of_kind(releases["multi-pool-auto"], "ScaledObject")
-    one, other = scaler["spec"]["triggers"]
+    one, other, _ = scaler["spec"]["triggers"]
     assert one["metricType"] == "AverageValue" and one["metadata"]["threshold"] == "24"
     pool = '{namespace="llm",model="qwen3-32b",pool="drafted"}'
     assert one["metadata"]["query"] == f"sum(specserve_requests_in_flight{pool})"
     full = f'sum(specserve_kv_tokens{pool[:-1]},state="full"}})'
     assert other["metadata"]["query"] == f"100 * {full} / ({full} + sum(specserve_kv_room_tokens{pool}))"
+
+
+def test_goodput_is_the_share_of_streams_within_a_bucket_that_exists(releases: dict[str, list[Object]]) -> None:
+    (scaler,) = of_kind(releases["multi-pool-auto"], "ScaledObject")
+    query = scaler["spec"]["triggers"][2]["metadata"]["query"]
+    pool = 'namespace="llm",model="qwen3-32b",pool="drafted"'
+    name = "specserve_time_to_first_token_seconds"
+    early = f'sum(rate({name}_bucket{{{pool},le=~"0.8|0.8.0"}}[5m]))'
+    assert query == f"100 * (1 - {early} / (sum(rate({name}_count{{{pool}}}[5m])) > 0)) or vector(0)"
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    scaling = schema["$defs"]["engine"]["properties"]["autoscaling"]["properties"]
+    assert set(scaling["firstTokenSeconds"]["enum"]) - {None} <= set(FIRST_TOKEN)
 
 
 def test_offline_asks_no_hub(releases: dict[str, list[Object]]) -> None:

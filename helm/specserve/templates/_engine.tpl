@@ -10,7 +10,7 @@
 {{- $root := index . 0 -}}{{- $engine := index . 1 -}}
 {{ include "specserve.selector" $root }}
 app.kubernetes.io/component: engine
-specserve/pool: {{ $engine.pool }}
+specserve/pool: {{ $engine.pool | quote }}
 specserve/role: {{ $engine.role }}
 {{- end -}}
 
@@ -24,7 +24,7 @@ specserve/role: {{ $engine.role }}
 metadata:
   labels: {{- include "specserve.labels" $root | nindent 4 }}
     app.kubernetes.io/component: engine
-    specserve/pool: {{ $engine.pool }}
+    specserve/pool: {{ $engine.pool | quote }}
     specserve/role: {{ $engine.role }}
   annotations:
     # Of this pool and the launcher alone: other changes of the settings restart no engine.
@@ -49,7 +49,7 @@ spec:
       image: {{ include "specserve.image" (list $root (mergeOverwrite (deepCopy $options.image) (dict "repository" (default (index $root.Values.engineImages $engine.device) $options.image.repository)))) }}
       imagePullPolicy: {{ $options.image.pullPolicy }}
       command: [specserve]
-      args: [engine, --config, /etc/specserve/specserve.yaml, --pool, {{ $engine.pool }}{{ if ne $engine.role "whole" }}, --role, {{ $engine.role }}{{ end }}]
+      args: [engine, --config, /etc/specserve/specserve.yaml, --pool, {{ $engine.pool | quote }}{{ if ne $engine.role "whole" }}, --role, {{ $engine.role }}{{ end }}]
       env:
         - { name: HOME, value: /home/specserve }
         - { name: SPECSERVE_CACHE_DIR, value: /var/cache/specserve }

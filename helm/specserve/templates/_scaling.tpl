@@ -1,6 +1,6 @@
 {{/*
-Autoscaling of (list ROOT ENGINE) on open requests, which hold the engine's queue, and on the part of the KV pool that
-running requests hold. Requests above runtime.max_running_requests wait.
+Autoscaling of (list ROOT ENGINE) on open requests, which hold the engine's queue (those above
+runtime.max_running_requests wait), on the part of the KV pool that running requests hold, and on late first tokens.
 */}}
 {{- define "specserve.engineScaling" -}}
 {{- $root := index . 0 -}}{{- $engine := index . 1 -}}{{- $scaling := $engine.options.autoscaling -}}
@@ -8,8 +8,12 @@ running requests hold. Requests above runtime.max_running_requests wait.
 {{- $inFlight := int ($scaling.inFlightPerReplica | default (max 1 (div (mul $running 3) 4))) -}}
 {{- $target := ternary (dict "apiVersion" "leaderworkerset.x-k8s.io/v1" "kind" "LeaderWorkerSet") (dict "apiVersion" "apps/v1" "kind" "StatefulSet") (gt (int $engine.nodes) 1) -}}
 {{- $_ := set $target "name" $engine.name -}}
-{{- $labels := dict "model" $engine.model "pool" $engine.pool -}}
-{{- $matchers := printf "namespace=%q,model=%q,pool=%q" $root.Release.Namespace $engine.model $engine.pool }}
+{{- /* Names of pools are unique here; those of models may be no label values. */ -}}
+{{- $labels := dict "pool" $engine.pool -}}
+{{- $matchers := printf "namespace=%q,model=%q,pool=%q" $root.Release.Namespace $engine.model $engine.pool -}}
+{{- $full := printf "sum(specserve_kv_tokens{%s,state=\"full\"})" $matchers -}}
+{{- $first := "specserve_time_to_first_token_seconds" -}}
+{{- $room := printf "sum(specserve_kv_room_tokens{%s})" $matchers }}
 {{- if eq $scaling.mode "hpa" }}
 ---
 # Both metrics come from a Prometheus adapter; README.md has its rules.
@@ -33,6 +37,12 @@ spec:
       external:
         metric: { name: specserve_kv_used_percent, selector: { matchLabels: {{ toJson $labels }} } }
         target: { type: Value, value: {{ $scaling.kvUsedPercent | quote }} }
+    {{- if $scaling.firstTokenSeconds }}
+    - type: External
+      external:
+        metric: { name: specserve_first_token_late_percent, selector: { matchLabels: {{ toJson $labels }} } }
+        target: { type: Value, value: {{ $scaling.latePercent | quote }} }
+    {{- end }}
 {{- else }}
 ---
 apiVersion: keda.sh/v1alpha1
@@ -56,15 +66,26 @@ spec:
       metricType: AverageValue
       metadata:
         serverAddress: {{ $root.Values.prometheus.serverAddress }}
-        query: sum(specserve_requests_in_flight{ {{- $matchers -}} })
+        query: {{ printf "sum(specserve_requests_in_flight{%s})" $matchers | quote }}
         threshold: {{ $inFlight | quote }}
     - type: prometheus
       name: kv-used-percent
       metricType: Value
       metadata:
         serverAddress: {{ $root.Values.prometheus.serverAddress }}
-        query: 100 * sum(specserve_kv_tokens{ {{- $matchers -}} ,state="full"}) / (sum(specserve_kv_tokens{ {{- $matchers -}} ,state="full"}) + sum(specserve_kv_room_tokens{ {{- $matchers -}} }))
+        query: {{ printf "100 * %s / (%s + %s)" $full $full $room | quote }}
         threshold: {{ $scaling.kvUsedPercent | quote }}
+    {{- with $scaling.firstTokenSeconds }}
+    {{- $early := printf "sum(rate(%s_bucket{%s,le=~\"%v|%v.0\"}[5m]))" $first $matchers . . }}
+    - type: prometheus
+      name: late-first-tokens-percent
+      metricType: Value
+      metadata:
+        serverAddress: {{ $root.Values.prometheus.serverAddress }}
+        # Nothing streamed: nothing late.
+        query: {{ printf "100 * (1 - %s / (sum(rate(%s_count{%s}[5m])) > 0)) or vector(0)" $early $first $matchers | quote }}
+        threshold: {{ $scaling.latePercent | quote }}
+    {{- end }}
 {{- end }}
 {{- end -}}
 
