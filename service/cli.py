@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from service.bench.cli import app as bench_app
 from service.cli_calibrate import app as calibrate_app
+from service.cli_keys import app as keys_app
 from service.cli_models import app as models_app
 from service.cli_options import (
     CacheDir,
@@ -58,6 +59,7 @@ app = typer.Typer(
 )
 app.add_typer(bench_app, name="bench", help="Measure a running service or a pool.")
 app.add_typer(calibrate_app, name="calibrate", help="Fit a method to a model.")
+app.add_typer(keys_app, name="keys", help="Make API keys.")
 app.add_typer(models_app, name="models", help="Prepare, verify and cut models.")
 
 

@@ -6,6 +6,7 @@ SpecserveError
 ├── EngineError            the engine did not start, or died
 └── RequestError           becomes an OpenAI-shaped HTTP error
     ├── BadRequestError        400, names the field
+    ├── ForbiddenError         403: the key has no right to it
     ├── ModelNotFoundError     404
     ├── PayloadTooLargeError   413
     └── BackendError           502, 503 or 504: the engine, not the client, is at fault
@@ -61,6 +62,13 @@ class RequestError(SpecserveError):
 
 class BadRequestError(RequestError):
     """400: the client must change the named field."""
+
+
+class ForbiddenError(RequestError):
+    """403: the API key is good, and has no right to this."""
+
+    status = 403
+    type = "permission_error"
 
 
 class ModelNotFoundError(RequestError):

@@ -44,6 +44,7 @@ class GatewaySettings(Section):
     body_timeout_s: float = Field(30.0, gt=0, description="reading the client's body, seconds")
     drain_timeout_s: float = Field(30.0, ge=0, description="finishing open requests at shutdown, seconds")
     api_key: SecretStr | None = Field(None, description="bearer token that clients must send; none: open")
+    api_keys: Path | None = Field(None, description="file of API keys with their tenants, read again on SIGHUP")
     cors_origins: tuple[str, ...] = Field(
         (), description="web origins whose pages may call the API, `*` for all; none: browsers refuse"
     )

@@ -77,8 +77,8 @@ def _layers(gateway: Gateway) -> list[Middleware]:
     layers = [Middleware(RequestIdMiddleware, log=gateway.log)]
     if settings.cors_origins:
         layers.append(_browsers(settings.cors_origins))
-    if settings.api_key is not None:
-        layers.append(Middleware(ApiKeyMiddleware, key=settings.api_key.get_secret_value()))
+    if gateway.keyring is not None:
+        layers.append(Middleware(ApiKeyMiddleware, keyring=gateway.keyring))
     bounds = Middleware(BodyBoundMiddleware, max_bytes=settings.max_body_bytes, timeout_s=settings.body_timeout_s)
     return [*layers, bounds]
 

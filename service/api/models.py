@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from service.api.deps import GatewayDep
 from service.api.schemas import ErrorResponse, ModelCard, ModelList
@@ -13,9 +13,9 @@ router = APIRouter(prefix="/v1/models", tags=["models"])
 
 
 @router.get("", summary="List the served models")
-async def list_models(gateway: GatewayDep) -> ModelList:
-    """Every configured model, from the configuration: it answers before an engine is ready."""
-    return ModelList(data=[_card(gateway, model) for model in gateway.catalog.models])
+async def list_models(gateway: GatewayDep, request: Request) -> ModelList:
+    """Every configured model that the key may use, from the configuration: it answers before an engine is ready."""
+    return ModelList(data=[_card(gateway, model) for model in gateway.catalog.models if _visible(request, model)])
 
 
 @router.get("/{model_id:path}", summary="One served model, by name or alias", responses={404: {"model": ErrorResponse}})
@@ -31,3 +31,8 @@ def _card(gateway: Gateway, model: ServedModel) -> ModelCard:
         aliases=list(model.aliases),
         pools=[pool.name for pool in model.pools],
     )
+
+
+def _visible(request: Request, model: ServedModel) -> bool:
+    tenant = getattr(request.state, "tenant", None)
+    return tenant is None or tenant.may_use(model.name, *model.aliases)

@@ -25,6 +25,7 @@ class GenerateEndpoint:
             self._kind,
             request_id=scope["state"]["request_id"],
             headers=dict(scope["headers"]),
+            tenant=scope["state"].get("tenant"),
         )
         try:
             await flow.serve(receive, send)

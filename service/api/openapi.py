@@ -21,6 +21,7 @@ _SUMMARIES: dict[Kind, str] = {"chat": "Chat completion", "completion": "Text co
 _ERRORS = {
     "400": "a field or header is wrong; `error.param` names it",
     "401": "missing or wrong API key",
+    "403": "the API key has no right to the model",
     "404": "unknown model",
     "408": "the body came too slowly",
     "413": "the body is too large",

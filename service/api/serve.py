@@ -67,7 +67,7 @@ def settle() -> None:
 
 @contextmanager
 def _signals(gateway: Gateway, api: uvicorn.Server) -> Generator[None, None, None]:
-    """The first signal drains, the second ends at once."""
+    """The first signal drains, the second ends at once; SIGHUP reads the files of keys again."""
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -78,10 +78,11 @@ def _signals(gateway: Gateway, api: uvicorn.Server) -> Generator[None, None, Non
 
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop)
+    loop.add_signal_handler(signal.SIGHUP, gateway.reload)
     try:
         yield
     finally:
-        for number in _SIGNALS:
+        for number in (*_SIGNALS, signal.SIGHUP):
             loop.remove_signal_handler(number)
 
 

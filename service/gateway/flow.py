@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from service.errors import BackendError, RequestError
+from service.errors import BackendError, ForbiddenError, RequestError
+from service.gateway.admission.tenant import Tenant
 from service.gateway.call import Call
 from service.gateway.choose import choose_pool
 from service.gateway.guard import ClientLeftError, Guard, Receive, SilentBackendError
 from service.gateway.ledger import Ledger
+from service.gateway.pools import ServedModel
 from service.gateway.prepare import Kind, prepare
 from service.gateway.reply import Reply, Send
 from service.gateway.service import Gateway
@@ -26,11 +28,20 @@ _FORWARDED = (b"traceparent", b"tracestate", b"x-data-parallel-rank", b"x-smg-ro
 class Flow:
     """Serves one request. `serve` raises RequestError while no answer was begun; the API layer answers it."""
 
-    def __init__(self, gateway: Gateway, kind: Kind, *, request_id: str, headers: Mapping[bytes, bytes]) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        kind: Kind,
+        *,
+        request_id: str,
+        headers: Mapping[bytes, bytes],
+        tenant: Tenant | None = None,
+    ) -> None:
         self._gateway = gateway
         self._kind = kind
         self._headers = headers
         self._request_id = request_id
+        self._tenant = tenant
         trace = headers.get(b"traceparent")
         self._ledger = Ledger(
             kind, request_id, gateway.metrics, gateway.log, trace.decode("latin-1") if trace else None
@@ -68,6 +79,9 @@ class Flow:
         prepared = ledger.prepared = prepare(
             raw, self._headers, kind=self._kind, catalog=gateway.catalog, settings=gateway.settings
         )
+        if self._tenant is not None:
+            ledger.tenant = self._tenant.name
+            _permit(self._tenant, prepared.model)
         pool = ledger.pool = choose_pool(prepared.model, prepared.extras)
         return Call(
             prepared,
@@ -114,6 +128,13 @@ class Flow:
         else:
             exchange.close()
             self._ledger.close()
+
+
+def _permit(tenant: Tenant, model: ServedModel) -> None:
+    if not tenant.may_use(model.name, *model.aliases):
+        raise ForbiddenError(
+            f"This API key has no right to the model `{model.name}`.", param="model", code="model_not_allowed"
+        )
 
 
 def _loggable(error: RequestError) -> str:

@@ -33,6 +33,7 @@ class Ledger:
     prepared: Prepared | None = None
     pool: ServedPool | None = None
     backend: str | None = None
+    tenant: str | None = None
     tally: Tally | None = None
     outcome: Outcome = "backend_error"
     status: int | None = None
@@ -140,6 +141,7 @@ class Ledger:
             "model": prepared.model.name if prepared else None,
             "pool": self.pool.name if self.pool else None,
             "backend": self.backend,
+            "tenant": self.tenant,
             "stream": prepared.stream if prepared else None,
             "choices": prepared.choices if prepared else None,
             "mode": prepared.extras.mode if prepared else None,

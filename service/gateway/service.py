@@ -8,6 +8,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
+from service.gateway.admission.keyring import Keyring
 from service.gateway.health import HealthChecks, missing
 from service.gateway.kv_watch import KvWatch, describe_pools
 from service.gateway.pools import build_catalog
@@ -30,6 +31,7 @@ class Gateway:
         self.settings = config.gateway
         self.metrics = Metrics(registry)
         self.catalog = build_catalog(config, self.metrics)
+        self.keyring = _keyring(config)
         self.upstream = Upstream(config.gateway)
         self.reaper = Reaper(config.gateway.abort_grace_s)
         self.health = HealthChecks(self.catalog, self.upstream, config.gateway)
@@ -46,6 +48,11 @@ class Gateway:
         self.health.start()
         self.kv_watch.start()
 
+    def reload(self) -> None:
+        """Read again what may change without a restart: the API keys. A faulty file changes nothing and is logged."""
+        if self.keyring is not None:
+            self.keyring.reload(self.log)
+
     async def stop(self) -> None:
         """Finish pending aborts, end the checks and close the session."""
         self.draining = True
@@ -58,3 +65,12 @@ class Gateway:
         """Why the service should get no traffic now; empty when it should."""
         reasons = missing(self.catalog)
         return ["the service is shutting down", *reasons] if self.draining else reasons
+
+
+def _keyring(config: Config) -> Keyring | None:
+    """None when no key is asked for. Raises ConfigError for a faulty file."""
+    path, single = config.gateway.api_keys, config.gateway.api_key
+    if path is None and single is None:
+        return None
+    names = frozenset(name for model in config.models for name in (model.name, *model.aliases))
+    return Keyring(path, None if single is None else single.get_secret_value(), names)
