@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -13,13 +13,14 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service import __version__
+from service.api.anthropic.endpoint import messages_endpoints
 from service.api.errors import install_error_handlers
 from service.api.health import health_router, metrics_router, ops_router
 from service.api.middleware.auth import ApiKeyMiddleware
 from service.api.middleware.body import BodyBoundMiddleware
 from service.api.middleware.request_id import RequestIdMiddleware
 from service.api.models import router as models_router
-from service.api.openai import generate_endpoints, generate_routes
+from service.api.openai import backend_endpoints, routes
 from service.api.openapi import ANSWER_HEADERS, install_openapi
 from service.gateway.service import Gateway
 from service.profiles.config import Config
@@ -35,16 +36,16 @@ _NO_TELEMETRY: TelemetryConfig = {
 
 
 class Application(FastAPI):
-    """FastAPI with the endpoints that generate in front: their requests pass our own layers and nothing else.
+    """FastAPI with the endpoints of backends in front: their requests pass our own layers and nothing else.
 
     The routes of these endpoints stay registered, so that a wrong method is answered as everywhere.
     """
 
-    generating: Mapping[str, ASGIApp] = {}
+    fronted: dict[str, ASGIApp] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "POST":
-            endpoint = self.generating.get(scope["path"])
+            endpoint = self.fronted.get(scope["path"])
             if endpoint is not None:
                 await endpoint(scope, receive, send)
                 return
@@ -62,8 +63,10 @@ def create_app(config: Config, *, registry: CollectorRegistry | None = None) -> 
         title="specserve", version=__version__, lifespan=_lifespan, telemetry=_NO_TELEMETRY, middleware=layers
     )
     app.state.gateway = gateway
-    app.router.routes[:0] = generate_routes(gateway)
-    app.generating = {path: _wrapped(endpoint, layers) for path, endpoint in generate_endpoints(gateway).items()}
+    backend = backend_endpoints(gateway)
+    app.fronted = {path: _wrapped(endpoint, layers) for path, endpoint in backend.items()}
+    app.fronted |= messages_endpoints(backend, lambda endpoint: _wrapped(endpoint, layers))
+    app.router.routes[:0] = routes(app.fronted)
     for router in (models_router, health_router, metrics_router):
         app.include_router(router)
     install_error_handlers(app)

@@ -1,18 +1,20 @@
-"""The OpenAI endpoints that generate: plain ASGI, because each token of each stream passes here."""
+"""The endpoints that a backend answers: plain ASGI, because each token of each stream passes here."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api.errors import send_error
 from service.errors import RequestError
+from service.gateway.endpoints import ENDPOINTS, Kind
 from service.gateway.flow import Flow
-from service.gateway.prepare import PATHS, Kind
 from service.gateway.service import Gateway
 
 
-class GenerateEndpoint:
+class BackendEndpoint:
     """An ASGI application for one endpoint, which answers its own errors: nothing of FastAPI lies around it."""
 
     def __init__(self, gateway: Gateway, kind: Kind) -> None:
@@ -33,15 +35,11 @@ class GenerateEndpoint:
             await send_error(send, error)
 
 
-def generate_endpoints(gateway: Gateway) -> dict[str, ASGIApp]:
-    """Both endpoints by their paths."""
-    return {path: GenerateEndpoint(gateway, kind) for kind, path in PATHS.items()}
+def backend_endpoints(gateway: Gateway) -> dict[str, ASGIApp]:
+    """Every endpoint by its path."""
+    return {endpoint.path: BackendEndpoint(gateway, kind) for kind, endpoint in ENDPOINTS.items()}
 
 
-def generate_routes(gateway: Gateway) -> list[Route]:
-    """Routes of both endpoints, for what asks FastAPI about them; `openapi.py` documents them."""
-    kinds = {path: kind for kind, path in PATHS.items()}
-    return [
-        Route(path, endpoint, methods=["POST"], name=kinds[path])
-        for path, endpoint in generate_endpoints(gateway).items()
-    ]
+def routes(endpoints: Mapping[str, ASGIApp]) -> list[Route]:
+    """Routes of these endpoints, for what asks FastAPI about them; `openapi.py` documents them."""
+    return [Route(path, endpoint, methods=["POST"], name=path) for path, endpoint in endpoints.items()]

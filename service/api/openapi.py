@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from service.api import endpoint_schemas as more
+from service.api.anthropic.endpoint import COUNT_PATH, PATH
+from service.api.anthropic.request import IGNORED_HEADER
 from service.api.middleware.request_id import HEADER as REQUEST_ID_HEADER
 from service.api.schemas import ChatCompletionRequest, CompletionRequest, ErrorResponse, GenerateResponse
+from service.gateway.endpoints import ENDPOINTS, Kind
 from service.gateway.extras import METRICS_HEADER, POOL_HEADER
-from service.gateway.prepare import PATHS, Kind
 
 ANSWER_HEADERS = (REQUEST_ID_HEADER, POOL_HEADER, "X-Specserve-Overhead-Ms", "X-Specserve-Lossy")
 _REF = "#/components/schemas/{model}"
-_REQUESTS: dict[Kind, type[BaseModel]] = {"chat": ChatCompletionRequest, "completion": CompletionRequest}
-_DOCUMENTED: tuple[type[BaseModel], ...] = (*_REQUESTS.values(), GenerateResponse, ErrorResponse)
-_SUMMARIES: dict[Kind, str] = {"chat": "Chat completion", "completion": "Text completion"}
 _ERRORS = {
     "400": "a field or header is wrong; `error.param` names it",
     "401": "missing or wrong API key",
@@ -32,24 +34,70 @@ _ERRORS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Documented:
+    """One route. Without `answer` the backend's JSON passes through; `streams`: it has events, too."""
+
+    name: str
+    summary: str
+    request: type[BaseModel]
+    answer: type[BaseModel] | None = None
+    error: type[BaseModel] = ErrorResponse
+    streams: bool = False
+    headers: tuple[str, ...] = ANSWER_HEADERS
+
+
+_REQUESTS: dict[Kind, type[BaseModel]] = {
+    "chat": ChatCompletionRequest,
+    "completion": CompletionRequest,
+    "embedding": more.EmbeddingRequest,
+    "rerank": more.RerankRequest,
+    "score": more.ScoreRequest,
+    "classify": more.ClassifyRequest,
+    "tokenize": more.TokenizeRequest,
+    "detokenize": more.DetokenizeRequest,
+}
+
+
+def _routes() -> Mapping[str, _Documented]:
+    found = {
+        endpoint.path: _Documented(
+            kind,
+            endpoint.summary,
+            _REQUESTS[kind],
+            GenerateResponse if endpoint.generates else None,
+            streams=endpoint.generates,
+        )
+        for kind, endpoint in ENDPOINTS.items()
+    }
+    errors = more.MessagesErrorResponse
+    headers = (*ANSWER_HEADERS, IGNORED_HEADER)
+    message, count = (more.MessagesRequest, more.MessageResponse), (more.CountTokensRequest, more.TokenCount)
+    found[PATH] = _Documented("messages", "Message, Anthropic's API", *message, errors, True, headers)
+    found[COUNT_PATH] = _Documented("count_tokens", "Tokens of a message's prompt, Anthropic's API", *count, errors)
+    return found
+
+
 def install_openapi(app: FastAPI) -> None:
-    """Add the generating endpoints to the schema of `app`; it is built at the first use."""
+    """Add the endpoints of backends to the schema of `app`; it is built at the first use."""
     build = app.openapi
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            schema = build()
-            _, definitions = models_json_schema(
-                [(model, "validation") for model in _DOCUMENTED],
-                ref_template=_REF,
-            )
+            schema, routes = build(), _routes()
+            _, definitions = models_json_schema([(model, "validation") for model in _models(routes)], ref_template=_REF)
             schema.setdefault("components", {}).setdefault("schemas", {}).update(definitions["$defs"])
             _drop_validation_errors(schema)
-            schema["paths"].update({path: {"post": _operation(kind)} for kind, path in PATHS.items()})
+            schema["paths"].update({path: {"post": _operation(route)} for path, route in routes.items()})
             app.openapi_schema = schema
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _models(routes: Mapping[str, _Documented]) -> list[type[BaseModel]]:
+    every = [model for route in routes.values() for model in (route.request, route.answer, route.error) if model]
+    return list(dict.fromkeys(every))
 
 
 def _drop_validation_errors(schema: dict[str, Any]) -> None:
@@ -61,32 +109,29 @@ def _drop_validation_errors(schema: dict[str, Any]) -> None:
         schema["components"]["schemas"].pop(name, None)
 
 
-def _operation(kind: Kind) -> dict[str, Any]:
+def _operation(route: _Documented) -> dict[str, Any]:
+    content = {"application/json": _schema(route.answer) if route.answer else {"schema": {}}}
+    if route.streams:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    parameters = [
+        _header(REQUEST_ID_HEADER, "name of the request; made when it is missing"),
+        _header(POOL_HEADER, "pool that shall serve the request"),
+    ]
+    if route.streams:
+        parameters.append(_header(METRICS_HEADER, "1: add `metrics.speculative_decoding` to the answer"))
     answer = {
-        "description": "the completion, or its events when `stream` is true",
-        "content": {
-            "application/json": _schema(GenerateResponse),
-            "text/event-stream": {"schema": {"type": "string"}},
-        },
-        "headers": {name: {"schema": {"type": "string"}} for name in ANSWER_HEADERS},
+        "description": "the answer, or its events when `stream` is true" if route.streams else "the answer",
+        "content": content,
+        "headers": {name: {"schema": {"type": "string"}} for name in route.headers},
     }
+    failed = {"content": {"application/json": _schema(route.error)}}
     return {
-        "tags": ["generate"],
-        "summary": _SUMMARIES[kind],
-        "operationId": kind,
-        "parameters": [
-            _header(REQUEST_ID_HEADER, "name of the request; made when it is missing"),
-            _header(POOL_HEADER, "pool that shall serve the request"),
-            _header(METRICS_HEADER, "1: add `metrics.speculative_decoding` to the answer"),
-        ],
-        "requestBody": {"required": True, "content": {"application/json": _schema(_REQUESTS[kind])}},
-        "responses": {
-            "200": answer,
-            **{
-                status: {"description": text, "content": {"application/json": _schema(ErrorResponse)}}
-                for status, text in _ERRORS.items()
-            },
-        },
+        "tags": ["generate" if route.streams else "other"],
+        "summary": route.summary,
+        "operationId": route.name,
+        "parameters": parameters,
+        "requestBody": {"required": True, "content": {"application/json": _schema(route.request)}},
+        "responses": {"200": answer, **{status: {"description": text, **failed} for status, text in _ERRORS.items()}},
     }
 
 

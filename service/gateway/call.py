@@ -9,7 +9,7 @@ from time import perf_counter
 
 from service.errors import BackendError
 from service.gateway.backends import Backend
-from service.gateway.edit import StreamEditor, Wants, edit_body
+from service.gateway.edit import StreamEditor, Wants, edit_body, read_plain
 from service.gateway.exchange import Exchange
 from service.gateway.guard import Guard
 from service.gateway.ledger import Ledger
@@ -85,7 +85,7 @@ class Call:
         """Read the rest of the answer for its figures only; raises when it does not come or is none."""
         assert self.exchange is not None
         if not self.prepared.stream:
-            edit_body(await self.exchange.read_all(), self._wants, self.tally)
+            self._read(await self.exchange.read_all())
             return
         while not self.tally.done and (chunk := await self.exchange.read()):
             self.editor.feed(chunk)
@@ -148,9 +148,16 @@ class Call:
         self.ledger.first_byte = perf_counter()
         return self.editor.feed(first)
 
+    def _read(self, raw: bytes) -> bytes:
+        """The body for the client; its figures go into the tally. Raises ValueError when it is no answer."""
+        if self.prepared.endpoint.generates:
+            return edit_body(raw, self._wants, self.tally)
+        read_plain(raw, self.tally)
+        return raw
+
     def _edit(self, raw: bytes) -> bytes:
         try:
-            return edit_body(raw, self._wants, self.tally)
+            return self._read(raw)
         except ValueError as error:
             raise BackendError("The backend's answer is not a JSON object.", code="backend_answer") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,14 @@ def edit_body(raw: bytes, wants: Wants, tally: Tally) -> bytes:
         body["metrics"] = tally.metrics()
         changed = True
     return orjson.dumps(body) if changed else raw
+
+
+def read_plain(raw: bytes, tally: Tally) -> None:
+    """Read the usage of an answer that passes as it is, whatever its shape."""
+    with suppress(orjson.JSONDecodeError):
+        body = orjson.loads(raw)
+        if isinstance(body, dict):
+            tally.take_usage(body.get("usage"))
 
 
 class StreamEditor:

@@ -57,6 +57,8 @@ class Exchange:
         random and only cutting the connection ends them.
         """
         prepared = self._prepared
+        if not prepared.endpoint.abortable:
+            return []
         if prepared.choices == 1 and not prepared.batch:
             return [self.rid]
         return [self.rid, *(f"{self.rid}_{number}" for number in range(prepared.prompts))]

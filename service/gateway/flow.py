@@ -10,10 +10,11 @@ from service.errors import BackendError, ForbiddenError, RequestError
 from service.gateway.admission.tenant import Tenant
 from service.gateway.call import Call
 from service.gateway.choose import choose_pool
+from service.gateway.endpoints import Kind
 from service.gateway.guard import ClientLeftError, Guard, Receive, SilentBackendError
 from service.gateway.ledger import Ledger
 from service.gateway.pools import ServedModel
-from service.gateway.prepare import Kind, prepare
+from service.gateway.prepare import prepare
 from service.gateway.reply import Reply, Send
 from service.gateway.service import Gateway
 from service.gateway.upstream import JSON_TYPE, header_line

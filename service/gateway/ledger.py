@@ -8,8 +8,9 @@ from time import perf_counter
 
 from structlog.typing import FilteringBoundLogger
 
+from service.gateway.endpoints import ENDPOINTS, Kind
 from service.gateway.pools import ServedPool
-from service.gateway.prepare import Kind, Prepared
+from service.gateway.prepare import Prepared
 from service.gateway.tally import Tally
 from service.telemetry.metrics import Metrics, Outcome
 from service.telemetry.speculation import merge
@@ -79,10 +80,11 @@ class Ledger:
             return
         self.closed = True
         ended = self.ended or perf_counter()
-        if self.pool is None:
-            self.metrics.unrouted(self.outcome)
-        else:
-            self._count(self.pool, ended)
+        if ENDPOINTS[self.kind].metered:
+            if self.pool is None:
+                self.metrics.unrouted(self.outcome)
+            else:
+                self._count(self.pool, ended)
         self.log.info("request", **self._line(ended))
 
     def _count(self, pool: ServedPool, ended: float) -> None:

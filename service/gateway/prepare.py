@@ -6,19 +6,18 @@ Every other field passes through as it is, so whatever SGLang accepts works here
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import orjson
 
 from service.errors import BadRequestError
+from service.gateway.endpoints import ENDPOINTS, Endpoint, Kind
 from service.gateway.extras import Extras, take_extras
 from service.gateway.pools import Catalog, ServedModel
 from service.settings import GatewaySettings
 
-Kind = Literal["chat", "completion"]
-PATHS: dict[Kind, str] = {"chat": "/v1/chat/completions", "completion": "/v1/completions"}
-_RAW_PATHS: dict[Kind, bytes] = {kind: path.encode() for kind, path in PATHS.items()}
+_RAW_PATHS: dict[Kind, bytes] = {kind: endpoint.path.encode() for kind, endpoint in ENDPOINTS.items()}
 
 # Request flag -> the key of `sglext` that it asks for.
 SGLEXT_FLAGS = {
@@ -60,8 +59,13 @@ class Prepared:
         return _RAW_PATHS[self.kind]
 
     @property
+    def endpoint(self) -> Endpoint:
+        return ENDPOINTS[self.kind]
+
+    @property
     def prompt_field(self) -> str:
-        return "messages" if self.kind == "chat" else "prompt"
+        """The field that the engine reads; requests have it."""
+        return next(name for name in self.endpoint.reads if self.body.get(name) is not None)
 
     def beginning(self) -> bytes:
         """The first 16 KiB of what the engine will read, as JSON; see `routing.Routed`. Raises as `encode` does."""
@@ -70,7 +74,7 @@ class Prepared:
 
     def encode(self, rid: str) -> bytes:
         """The body for one upstream attempt. Raises BadRequestError when it is nested too deeply."""
-        return _encoded({**self.body, "rid": rid})
+        return _encoded({**self.body, "rid": rid} if self.endpoint.abortable else self.body)
 
 
 def prepare(
@@ -86,6 +90,8 @@ def prepare(
             param="rid",
             code="unsupported_parameter",
         )
+    if not ENDPOINTS[kind].generates:
+        return _plain(body, headers, kind, model, extras)
     stream = _typed(body, "stream", bool, "a boolean") or False
     choices = _choices(body, settings.max_choices)
     prompts, batch = _messages(body) if kind == "chat" else _prompts(body, settings.max_prompts)
@@ -106,6 +112,36 @@ def prepare(
         batch=batch,
         wants_usage=wants_usage,
         wants_sglext=wants_sglext,
+        session=_session(body, headers),
+    )
+
+
+def _plain(
+    body: dict[str, Any], headers: Mapping[bytes, bytes], kind: Kind, model: ServedModel, extras: Extras
+) -> Prepared:
+    """A request that generates nothing: the backend checks its fields, and nothing speculates."""
+    if extras.mode != "auto":
+        text = f"`{ENDPOINTS[kind].path}` generates nothing, so nothing speculates: leave `speculation.mode` out."
+        raise BadRequestError(text, param="speculation.mode", code="unsupported_parameter")
+    if body.get("stream"):
+        text = f"`{ENDPOINTS[kind].path}` answers in one piece: leave `stream` out."
+        raise BadRequestError(text, param="stream", code="unsupported_parameter")
+    reads = ENDPOINTS[kind].reads
+    if all(body.get(name) is None for name in reads):
+        text = f"`{'` or `'.join(reads)}` is missing."
+        raise BadRequestError(text, param=reads[0], code="missing_required_parameter")
+    body["model"] = model.name
+    return Prepared(
+        kind=kind,
+        body=body,
+        model=model,
+        extras=replace(extras, metrics=False),
+        stream=False,
+        choices=1,
+        prompts=1,
+        batch=False,
+        wants_usage=True,
+        wants_sglext=frozenset(),
         session=_session(body, headers),
     )
 

@@ -35,6 +35,8 @@ class Knobs:
     """Used and all tokens of the KV pool."""
     series: str = ""
     """What `/metrics` says."""
+    plain: Any = field(default_factory=lambda: {"object": "list", "data": [], "usage": {"prompt_tokens": 4}})
+    """What endpoints answer that generate nothing."""
 
 
 class FakeSGLang:
@@ -49,6 +51,8 @@ class FakeSGLang:
         self.app = FastAPI()
         self.app.post("/v1/chat/completions")(self._chat)
         self.app.post("/v1/completions")(self._completion)
+        for path in ("embeddings", "rerank", "score", "classify", "tokenize", "detokenize"):
+            self.app.post(f"/v1/{path}")(self._plain)
         self.app.post("/abort_request")(self._abort)
         self.app.get("/health")(self._health)
         self.app.get("/v1/loads")(self._loads)
@@ -80,6 +84,12 @@ class FakeSGLang:
 
     async def _completion(self, request: Request) -> Response:
         return await self._serve(request, chat=False)
+
+    async def _plain(self, request: Request) -> Response:
+        self.bodies.append(await request.json())
+        if self.knobs.status != 200:
+            return JSONResponse(self.knobs.error_body, status_code=self.knobs.status)
+        return JSONResponse(self.knobs.plain)
 
     async def _serve(self, request: Request, *, chat: bool) -> Response:
         body = await request.json()

@@ -9,8 +9,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from service.errors import BadRequestError, ModelNotFoundError, RequestError
+from service.gateway.endpoints import Kind
 from service.gateway.pools import Catalog, build_catalog
-from service.gateway.prepare import Kind, Prepared, prepare
+from service.gateway.prepare import Prepared, prepare
 from service.profiles.config import Config, Model
 from service.settings import GatewaySettings
 from service.telemetry.metrics import Metrics
