@@ -6,19 +6,12 @@ import asyncio
 import io
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
 import structlog
 
 from service.telemetry.logs import Lines, configure
-
-
-@pytest.fixture(autouse=True)
-def _restore() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
 
 
 def test_json_lines(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
