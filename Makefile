@@ -26,7 +26,7 @@ PACKAGE := $(call stamp,package,pyproject.toml)
 DEV := $(call stamp,dev,$(REQS)/dev.txt)
 BENCH := $(call stamp,bench,$(REQS)/bench.txt)
 
-.PHONY: help serve engine-env dev-env bench-env test lint types format unit helm images compose-local docs bench-engine soak bench-gateway profile-gateway clean
+.PHONY: help programs serve engine-env dev-env bench-env test lint types format unit helm images compose-local docs bench-engine soak bench-gateway profile-gateway clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -44,8 +44,11 @@ lint: dev-env ## style and layers
 types: dev-env ## mypy --strict
 	@$(BIN)/mypy
 
-unit: dev-env ## every test, those on a real engine included; ARGS goes to pytest
+unit: dev-env programs ## every test, those on a real engine included; ARGS goes to pytest
 	@$(BIN)/python -m pytest $(ARGS)
+
+programs: dev-env ## unpack Prometheus and Chromium of Debian's packages into the cache, for tests; no root needed
+	@$(BIN)/python deploy/debian/programs.py || echo "make: tests that need what is missing are skipped" >&2
 
 format: dev-env ## rewrite the sources in the house style
 	@$(BIN)/ruff format .

@@ -41,6 +41,7 @@ class Gateway:
         self.log: FilteringBoundLogger = structlog.get_logger("specserve")
         self.started_at = int(time())
         self.draining = False
+        self.metrics.draining.set_function(lambda: float(self.draining))
 
     async def start(self) -> None:
         """Open the upstream session and begin the checks of backends."""

@@ -40,6 +40,7 @@ class Metrics:
 
         self.requests = counter("requests", "Requests by outcome", (*POOL, "outcome"))
         self.in_flight = gauge("requests_in_flight", "Requests sent to a backend and not finished", POOL)
+        self.draining = gauge("draining", "1: the gateway finishes its requests and takes no more", ())
         self.backend_up = gauge("backend_up", "1: the backend passed its last health check", (*POOL, "backend"))
         self.duration = histogram("request_duration_seconds", "Arrival to last byte", POOL, SECONDS)
         self.first_token = histogram("time_to_first_token_seconds", "Arrival to first streamed byte", POOL, FIRST_TOKEN)

@@ -36,8 +36,8 @@ def test_the_examples_cover_every_kind(releases: dict[str, list[Object]]) -> Non
     kinds = {found["kind"] for objects in releases.values() for found in objects}
     assert kinds == {
         *("ConfigMap", "Deployment", "HTTPRoute", "HorizontalPodAutoscaler", "Ingress", "LeaderWorkerSet"),
-        *("NetworkPolicy", "PersistentVolumeClaim", "Pod", "PodDisruptionBudget", "PodMonitor", "ScaledObject"),
-        *("Service", "ServiceAccount", "ServiceMonitor", "StatefulSet"),
+        *("NetworkPolicy", "PersistentVolumeClaim", "Pod", "PodDisruptionBudget", "PodMonitor", "PrometheusRule"),
+        *("ScaledObject", "Service", "ServiceAccount", "ServiceMonitor", "StatefulSet"),
     }
 
 
@@ -49,6 +49,7 @@ def test_the_examples_cover_every_kind(releases: dict[str, list[Object]]) -> Non
         ("multi-pool-auto", "ScaledObject", ("spec",)),
         ("multi-pool-auto", "HTTPRoute", ("spec",)),
         ("one-gpu", "ServiceMonitor", ("spec",)),
+        ("one-gpu", "PrometheusRule", ("spec", "groups", 0, "rules", 0)),
     ],
 )
 def test_the_schemas_refuse_unknown_fields(
