@@ -9,12 +9,14 @@ SpecserveError
     ├── ForbiddenError         403: the key has no right to it
     ├── ModelNotFoundError     404
     ├── PayloadTooLargeError   413
+    ├── RefusedError           408, 429 or 503: no place for it now, come again later
     └── BackendError           502, 503 or 504: the engine, not the client, is at fault
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from math import ceil
 
 
 class SpecserveError(Exception):
@@ -43,11 +45,12 @@ class EngineError(SpecserveError):
 class RequestError(SpecserveError):
     """A request that gets an OpenAI error object instead of an answer.
 
-    `param` names the request field at fault, `code` is the machine-readable reason.
+    `param` names the request field at fault, `code` is the machine-readable reason. `headers` go into the answer.
     """
 
     status = 400
     type = "invalid_request_error"
+    headers: Mapping[str, str] = {}
 
     def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
@@ -89,6 +92,18 @@ class PayloadTooLargeError(RequestError):
     """413: the body is larger than the configured bound."""
 
     status = 413
+
+
+class RefusedError(RequestError):
+    """The service has no place for the request now; `retry_after_s` seconds from now it may have one."""
+
+    _TYPES = {408: "timeout_error", 429: "rate_limit_error", 503: "server_error"}
+
+    def __init__(self, message: str, *, status: int, code: str, retry_after_s: float) -> None:
+        super().__init__(message, code=code)
+        self.status = status
+        self.type = self._TYPES[status]
+        self.headers = {"Retry-After": str(max(ceil(retry_after_s), 1))}
 
 
 class BackendError(RequestError):

@@ -51,6 +51,19 @@ class GatewaySettings(Section):
     backend_api_key: SecretStr | None = Field(None, description="bearer token that the backends ask for")
 
 
+class AdmissionSettings(Section):
+    """Which requests run, which wait and which are refused. Each gateway process counts its own."""
+
+    max_running: int | None = Field(
+        None, gt=0, description="requests of one pool that run at once, others wait; none: no bound"
+    )
+    max_queued: int = Field(256, ge=0, description="requests that wait for one pool; more are refused at once")
+    queue_timeout_s: float = Field(30.0, gt=0, description="longest wait for a place, seconds; then 408")
+    answer_tokens: int = Field(
+        256, gt=0, description="tokens of an answer that are reckoned with where the request names no maximum"
+    )
+
+
 class EngineSettings(Section):
     """The launcher of local engines."""
 
@@ -89,6 +102,7 @@ class Settings(BaseSettings):
     )
 
     gateway: GatewaySettings = GatewaySettings()
+    admission: AdmissionSettings = AdmissionSettings()
     engine: EngineSettings = EngineSettings()
     cache_dir: Path = Field(
         default_factory=lambda: Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specserve",

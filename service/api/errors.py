@@ -31,7 +31,7 @@ class HttpError(RequestError):
 
 def error_response(error: RequestError, headers: dict[str, str] | None = None) -> Response:
     """The answer for an error."""
-    extra = dict(headers or {})
+    extra = {**error.headers, **(headers or {})}
     if error.status in _RETRY_AFTER:
         extra.setdefault("Retry-After", _RETRY_AFTER[error.status])
     if error.status == 401:

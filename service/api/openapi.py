@@ -25,11 +25,12 @@ _ERRORS = {
     "401": "missing or wrong API key",
     "403": "the API key has no right to the model",
     "404": "unknown model",
-    "408": "the body came too slowly",
+    "408": "the body came too slowly, or no place became free in time",
     "413": "the body is too large",
     "415": "the body is compressed",
+    "429": "too many requests wait, or the API key has too many open",
     "502": "the backend failed",
-    "503": "no backend can be reached",
+    "503": "no backend can be reached, or the place in the queue went to another request",
     "504": "the backend was silent for too long",
 }
 

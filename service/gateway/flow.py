@@ -1,4 +1,4 @@
-"""One request from its first byte to its log line: prepare, choose, open, relay, account."""
+"""One request from its first byte to its log line: prepare, choose, admit, open, relay, account."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from service.errors import BackendError, ForbiddenError, RequestError
+from service.errors import BackendError, ForbiddenError, RefusedError, RequestError
 from service.gateway.admission.tenant import Tenant
 from service.gateway.call import Call
 from service.gateway.choose import choose_pool
@@ -57,8 +57,7 @@ class Flow:
         except ClientLeftError as left:
             self._ledger.fail("aborted", str(left))
         except RequestError as error:
-            outcome: Outcome = "client_error" if error.status < 500 else "backend_error"
-            self._ledger.fail(outcome, _loggable(error), error.status)
+            self._ledger.fail(_outcome(error), _loggable(error), error.status)
             raise
         except asyncio.CancelledError:
             self._ledger.fail("aborted", "the service is shutting down")
@@ -71,6 +70,8 @@ class Flow:
         call = self._call = self._plan(raw)
         try:
             async with Guard(receive) as guard:
+                if not self._enter(call):
+                    await self._wait()
                 await call.run(guard, reply, self._upstream_headers())
         except (BrokenError, SilentBackendError) as failure:
             await self._broken(failure, reply)
@@ -92,6 +93,22 @@ class Flow:
             reaper=gateway.reaper,
             settings=gateway.settings,
         )
+
+    def _enter(self, call: Call) -> bool:
+        """Take the request's place; false when it must wait for it. What is no work of the model needs none."""
+        admission, ledger = self._gateway.admission, self._ledger
+        if not call.prepared.endpoint.metered:
+            return True
+        ledger.place = admission.place(call.prepared, call.pool, self._tenant)
+        ledger.leave = admission.leave
+        return admission.enter(ledger.place)
+
+    async def _wait(self) -> None:
+        ledger = self._ledger
+        assert ledger.place is not None
+        ledger.pause()
+        await self._gateway.admission.wait(ledger.place)
+        ledger.resume()
 
     async def _broken(self, failure: Exception, reply: Reply) -> None:
         """The backend failed: an error event inside a stream, an error answer before it."""
@@ -136,6 +153,12 @@ def _permit(tenant: Tenant, model: ServedModel) -> None:
         raise ForbiddenError(
             f"This API key has no right to the model `{model.name}`.", param="model", code="model_not_allowed"
         )
+
+
+def _outcome(error: RequestError) -> Outcome:
+    if isinstance(error, RefusedError):
+        return "refused"
+    return "client_error" if error.status < 500 else "backend_error"
 
 
 def _loggable(error: RequestError) -> str:

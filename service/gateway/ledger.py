@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 
 from structlog.typing import FilteringBoundLogger
 
+from service.gateway.admission.place import Place
 from service.gateway.endpoints import ENDPOINTS, Kind
 from service.gateway.pools import ServedPool
 from service.gateway.prepare import Prepared
@@ -22,7 +24,8 @@ _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 class Ledger:
     """What is known of one request so far. Times are seconds of `perf_counter`.
 
-    It is closed before the last byte goes out: who has read an answer finds it in the metrics.
+    It is closed before the last byte goes out, once the backend works no more for the request: who has read an answer
+    finds it in the metrics. Then `leave` gives its place back.
     """
 
     kind: Kind
@@ -35,6 +38,8 @@ class Ledger:
     pool: ServedPool | None = None
     backend: str | None = None
     tenant: str | None = None
+    place: Place | None = None
+    leave: Callable[[Place], None] | None = None
     tally: Tally | None = None
     outcome: Outcome = "backend_error"
     status: int | None = None
@@ -79,6 +84,8 @@ class Ledger:
         if self.closed:
             return
         self.closed = True
+        if self.place is not None and self.leave is not None:
+            self.leave(self.place)
         ended = self.ended or perf_counter()
         if ENDPOINTS[self.kind].metered:
             if self.pool is None:
@@ -149,6 +156,7 @@ class Ledger:
             "mode": prepared.extras.mode if prepared else None,
             "duration_ms": round((ended - self.started) * 1e3, 2),
             "first_byte_ms": round((self.first_byte - self.started) * 1e3, 2) if self.first_byte else None,
+            "queued_ms": round(self.place.waited * 1e3, 2) if self.place and self.place.waited is not None else None,
             "overhead_ms": round(self.overhead * 1e3, 3),
             "prompt_tokens": tally.tokens("prompt_tokens") if tally else None,
             "completion_tokens": tally.tokens("completion_tokens") if tally else None,

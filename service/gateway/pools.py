@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from service.errors import ModelNotFoundError
+from service.gateway.admission.gate import Gate
 from service.gateway.backends import Backend
 from service.gateway.routing import Routed, RoutingPolicy, routing_registry
 from service.profiles.config import Config, Model, Pool
@@ -17,13 +18,14 @@ from service.telemetry.metrics import Metrics, PoolMetrics
 
 @dataclass(eq=False, slots=True)
 class ServedPool:
-    """One pool: its backends, the policy that orders them, its series, and what compresses its KV cache."""
+    """One pool: its backends, the policy that orders them, who may use them, its series, and what compresses its KV."""
 
     name: str
     speculation: Speculation
     backends: tuple[Backend, ...]
     policy: RoutingPolicy
     metrics: PoolMetrics
+    gate: Gate
     kv_policy: str | None = None
     drafts_per_step: int = field(init=False)
     """The most draft tokens that one verify step can accept: one a level of the tree."""
@@ -95,19 +97,20 @@ class Catalog:
 
 def build_catalog(config: Config, metrics: Metrics) -> Catalog:
     """The catalog of a configuration. Raises UnknownNameError for an unknown routing policy."""
-    return Catalog(tuple(_model(model, config.gateway.routing, metrics) for model in config.models))
+    return Catalog(tuple(_model(model, config, metrics) for model in config.models))
 
 
-def _model(model: Model, routing: str, metrics: Metrics) -> ServedModel:
+def _model(model: Model, config: Config, metrics: Metrics) -> ServedModel:
     return ServedModel(
         name=model.name,
         aliases=model.aliases,
-        pools=tuple(_pool(model.name, pool, routing, metrics) for pool in model.pools),
+        pools=tuple(_pool(model.name, pool, config, metrics) for pool in model.pools),
     )
 
 
-def _pool(model: str, pool: Pool, routing: str, metrics: Metrics) -> ServedPool:
+def _pool(model: str, pool: Pool, config: Config, metrics: Metrics) -> ServedPool:
     spec = pool.profile.speculation
+    series = PoolMetrics(metrics, model=model, pool=pool.name, algorithm=spec.algorithm, draft=draft_label(spec))
     return ServedPool(
         name=pool.name,
         speculation=spec,
@@ -115,7 +118,8 @@ def _pool(model: str, pool: Pool, routing: str, metrics: Metrics) -> ServedPool:
             Backend(url.rstrip("/"), weight)
             for url, weight in zip(pool.backends, pool.weights or (1.0,) * len(pool.backends), strict=True)
         ),
-        policy=routing_registry().load(routing)(),
-        metrics=PoolMetrics(metrics, model=model, pool=pool.name, algorithm=spec.algorithm, draft=draft_label(spec)),
+        policy=routing_registry().load(config.gateway.routing)(),
+        metrics=series,
+        gate=Gate(config.admission, series, max_running=pool.max_running or config.admission.max_running),
         kv_policy=kv_policy(pool.profile.kv),
     )

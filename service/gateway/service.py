@@ -8,6 +8,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
+from service.gateway.admission.control import Admission
 from service.gateway.admission.keyring import Keyring
 from service.gateway.health import HealthChecks, missing
 from service.gateway.kv_watch import KvWatch, describe_pools
@@ -32,6 +33,7 @@ class Gateway:
         self.metrics = Metrics(registry)
         self.catalog = build_catalog(config, self.metrics)
         self.keyring = _keyring(config)
+        self.admission = Admission(config.admission)
         self.upstream = Upstream(config.gateway)
         self.reaper = Reaper(config.gateway.abort_grace_s)
         self.health = HealthChecks(self.catalog, self.upstream, config.gateway)

@@ -25,6 +25,9 @@ class Pool(Section):
     weights: tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...] = Field(
         (), description="shares of `backends` in their order, 0: nothing new is sent there; none: equal shares"
     )
+    max_running: int | None = Field(
+        None, gt=0, description="requests that run at once, others wait; none: `admission.max_running`"
+    )
 
     @model_validator(mode="after")
     def _each_backend_has_a_weight(self) -> Pool:

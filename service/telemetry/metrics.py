@@ -10,7 +10,8 @@ from service.telemetry.series import Counter, CounterChild, Histogram
 from service.telemetry.speculation import SpeculationRecord
 from service.telemetry.speedup import SpeedupEstimate
 
-Outcome = Literal["ok", "client_error", "backend_error", "aborted"]
+Outcome = Literal["ok", "client_error", "backend_error", "aborted", "refused"]
+Refusal = Literal["queue_full", "queue_timeout", "shed", "tenant_concurrency"]
 
 POOL = ("model", "pool")
 DRAFT = ("model", "pool", "algorithm", "draft")
@@ -50,7 +51,9 @@ class Metrics:
             POOL,
             PER_TOKEN,
         )
-        self.queue = histogram("queue_seconds", "Waiting for admission; none without a queue", POOL, SECONDS)
+        self.queue = histogram("queue_seconds", "Waiting for admission; none without a bound", POOL, SECONDS)
+        self.queued = gauge("requests_queued", "Requests that wait for admission", POOL)
+        self.refused = counter("requests_refused", "Requests that admission sent away", (*POOL, "reason"))
         self.overhead = histogram(
             "overhead_seconds", "Time in the gateway's own code until its answer begins", POOL, OWN_TIME
         )
@@ -101,7 +104,7 @@ class PoolMetrics:
     def __init__(self, metrics: Metrics, *, model: str, pool: str, algorithm: str, draft: str) -> None:
         own = {"model": model, "pool": pool}
         drafted = {**own, "algorithm": algorithm, "draft": draft}
-        outcomes: tuple[Outcome, ...] = ("ok", "client_error", "backend_error", "aborted")
+        outcomes: tuple[Outcome, ...] = ("ok", "client_error", "backend_error", "aborted", "refused")
         self._metrics = metrics
         self._drafted = drafted
         self.requests = {name: metrics.requests.labels(**own, outcome=name) for name in outcomes}
@@ -110,6 +113,7 @@ class PoolMetrics:
         self.first_token = metrics.first_token.labels(**own)
         self.inter_token = metrics.inter_token.labels(**own)
         self.queue = metrics.queue.labels(**own)
+        self.queued = metrics.queued.labels(**own)
         self.overhead = metrics.overhead.labels(**own)
         self.prompt_tokens = metrics.prompt_tokens.labels(**own)
         self.cached_tokens = metrics.cached_tokens.labels(**own)
@@ -117,6 +121,11 @@ class PoolMetrics:
         self._estimate = SpeedupEstimate()
         # Made at the first record: a pool that never speculated has no series, not zeros.
         self._answered: _SpeculationSeries | None = None
+
+    def refused(self, reason: Refusal) -> None:
+        """Count a request that admission sent away."""
+        own = self._drafted
+        self._metrics.refused.labels(model=own["model"], pool=own["pool"], reason=reason).inc()
 
     def backend_up(self, backend: str, up: bool) -> None:
         """Set the gauge of one backend; `backend` is its configured URL."""

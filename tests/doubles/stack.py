@@ -14,7 +14,7 @@ from service.api.app import create_app
 from service.gateway.service import Gateway
 from service.profiles.config import Config, Model, Pool
 from service.profiles.schema import KvCache, Profile, Speculation
-from service.settings import GatewaySettings
+from service.settings import AdmissionSettings, GatewaySettings
 from tests.doubles.fake_sglang import FakeSGLang
 from tests.doubles.server import serving
 
@@ -67,9 +67,13 @@ def running_stack(
     algorithms: dict[str, str] | None = None,
     accept: str = "strict",
     kv: dict[str, Any] | None = None,
+    admission: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Iterator[Stack]:
-    """A gateway in front of `fakes` (pool name to backends); a pool without an algorithm runs `specserve`."""
+    """A gateway in front of `fakes` (pool name to backends); a pool without an algorithm runs `specserve`.
+
+    `settings` are those of `gateway`, `admission` those of its own section.
+    """
     fakes = fakes or {"default": [FakeSGLang()]}
     with ExitStack() as stack:
         pools = tuple(
@@ -83,7 +87,8 @@ def running_stack(
             for name, group in fakes.items()
         )
         gateway = GatewaySettings(**{"health_interval_s": 0.1, **settings})
-        config = Config(gateway=gateway, models=(Model(name=MODEL, aliases=("smol",), pools=pools),))
+        models = (Model(name=MODEL, aliases=("smol",), pools=pools),)
+        config = Config(gateway=gateway, admission=AdmissionSettings(**(admission or {})), models=models)
         app = create_app(config)
         url = stack.enter_context(serving(app))
         http = stack.enter_context(httpx.Client(base_url=url, timeout=20))
