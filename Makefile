@@ -26,7 +26,7 @@ PACKAGE := $(call stamp,package,pyproject.toml)
 DEV := $(call stamp,dev,$(REQS)/dev.txt)
 BENCH := $(call stamp,bench,$(REQS)/bench.txt)
 
-.PHONY: help programs serve engine-env dev-env bench-env test lint types format unit helm images compose-local docs bench-engine soak bench-gateway profile-gateway clean
+.PHONY: help programs serve engine-env dev-env bench-env test lint types format unit helm images compose-local dashboards-live docs bench-engine soak bench-gateway profile-gateway clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -60,6 +60,9 @@ helm: dev-env ## render, lint and validate the chart's examples
 compose-local: engine-env ## run the services of docker-compose.yml as plain processes, without Docker
 	@exec $(BIN)/python deploy/compose/without_docker.py
 
+dashboards-live: dev-env programs ## ask every dashboard query of a Prometheus that watched real engines; 6 minutes
+	@exec $(BIN)/python -m tests.deploy.dashboards_live
+
 images: ## build the images with SBOM and provenance; PYTHON_BASE and SGLANG_BASE pin their bases, VERSION names the tag
 	@for image in gateway engine-cpu engine-cuda; do \
 	  case $$image in engine-cuda) base=$(SGLANG_BASE);; *) base=$(PYTHON_BASE);; esac; \
@@ -67,9 +70,10 @@ images: ## build the images with SBOM and provenance; PYTHON_BASE and SGLANG_BAS
 	    --tag specserve/$$image:$(VERSION) --file deploy/docker/$$image.Dockerfile $(ARGS) .; \
 	done
 
-docs: engine-env ## rewrite what is generated in README.md and the chart
+docs: dev-env ## rewrite what is generated: in README.md, in the chart, and the dashboards
 	@$(BIN)/specserve reference README.md
 	@$(BIN)/specserve reference helm/specserve/values.schema.json
+	@$(BIN)/python deploy/grafana/write_dashboards.py
 
 bench-engine: bench-env ## compare engine configurations on this machine
 	@$(BIN)/specserve bench engine $(ARGS)

@@ -24,6 +24,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 ORDER = ("engine", "gateway", "prometheus")
+SETTINGS = "/etc/specserve/specserve.yaml"
 PROGRAMS = {"engine": "specserve", "gateway": "specserve", "prometheus": "prometheus"}
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
 
@@ -44,16 +45,22 @@ def read_compose(variables: Mapping[str, str]) -> dict[str, Any]:
     return content
 
 
-def processes(compose: Mapping[str, Any], folder: Path) -> list[Process]:
-    """What to start, in order. Writes copies of the mounted files, and empty volumes, into `folder`."""
+def processes(compose: Mapping[str, Any], folder: Path, settings: Path | None = None) -> list[Process]:
+    """What to start, in order. Writes copies of the mounted files, and empty volumes, into `folder`.
+
+    `settings` goes in the place of the settings file that the compose file mounts.
+    """
     services = compose["services"]
-    return [_process(name, services[name], services, folder / name) for name in ORDER]
+    return [_process(name, services[name], services, folder / name, settings) for name in ORDER]
 
 
-def _process(name: str, service: Mapping[str, Any], services: Mapping[str, Any], folder: Path) -> Process:
-    mounts = {
-        place: _mounted(source, folder / place[1:].replace("/", "-"), services) for source, place in _mounts(service)
-    }
+def _process(
+    name: str, service: Mapping[str, Any], services: Mapping[str, Any], folder: Path, settings: Path | None
+) -> Process:
+    mounts = {}
+    for source, place in _mounts(service):
+        source = str(settings) if settings is not None and place == SETTINGS else source
+        mounts[place] = _mounted(source, folder / place[1:].replace("/", "-"), services)
     argv = [PROGRAMS[name], *(_here(arg, mounts) for arg in service["command"])]
     env = {key: _here(str(value), mounts) for key, value in service.get("environment", {}).items() if key != "HOME"}
     # A machine has a model cache of its own, which need not be filled again.
@@ -72,7 +79,7 @@ def _mounts(service: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _mounted(source: str, target: Path, services: Mapping[str, Any]) -> str:
     target.parent.mkdir(parents=True, exist_ok=True)
     original = ROOT / source
-    if not source.startswith("."):
+    if not source.startswith((".", "/")):
         target.mkdir()
     elif original.is_dir():
         shutil.copytree(original, target)
@@ -99,12 +106,16 @@ def _here(text: str, mounts: Mapping[str, str]) -> str:
 
 def main() -> None:
     """Start all, and end all when one ends or at Ctrl-C."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--settings", type=Path, metavar="FILE", help="in place of deploy/compose/specserve.yaml")
+    settings = parser.parse_args().settings
+    if settings is not None and not settings.is_file():
+        parser.error(f"there is no file {settings}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     with tempfile.TemporaryDirectory(prefix="specserve-compose-") as folder:
         running = []
-        for process in processes(read_compose(os.environ), Path(folder)):
+        for process in processes(read_compose(os.environ), Path(folder), settings and settings.resolve()):
             program = shutil.which(process.argv[0], path=path)
             if program is None:
                 sys.stderr.write(f"{process.name} is left out: {process.argv[0]} is not installed\n")

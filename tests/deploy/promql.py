@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -14,6 +16,7 @@ from service.api.app import create_app
 from service.profiles.config import Config, Model, Pool
 from tests.deploy.compose import ROOT
 
+DASHBOARDS = ROOT / "deploy" / "grafana" / "dashboards"
 RULES = ROOT / "deploy" / "prometheus" / "rules" / "specserve.yml"
 # What SGLang 0.5.23 exposes with --enable-metrics, as far as we use it; tests/e2e holds the list against an engine.
 SGLANG = frozenset(
@@ -52,6 +55,22 @@ def rules() -> list[dict[str, Any]]:
     """Every rule of the file."""
     groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
     return [rule for group in groups for rule in group["rules"]]
+
+
+def dashboards() -> dict[str, dict[str, Any]]:
+    """Every dashboard as Grafana gets it, by the name of its file."""
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(DASHBOARDS.glob("*.json"))}
+
+
+def asked_by(dashboard: dict[str, Any]) -> list[tuple[str, str]]:
+    """Title of the panel and query of everything that a dashboard asks."""
+    found = ((panel["title"], target) for panel in dashboard["panels"] for target in panel.get("targets", []))
+    return [(title, target["expr"]) for title, target in found]
+
+
+def filled_in(query: str, interval: str = "5m") -> str:
+    """A query with Grafana's variables filled in: everything chosen."""
+    return re.sub(r"\$(namespace|model|pool)\b", ".*", query.replace("$__rate_interval", interval))
 
 
 def recorded() -> frozenset[str]:

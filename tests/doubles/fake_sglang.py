@@ -35,6 +35,8 @@ class Knobs:
     """Used and all tokens of the KV pool."""
     series: str = ""
     """What `/metrics` says."""
+    account: dict[str, Any] | None = None
+    """What our plugin adds to the details of each choice."""
     plain: Any = field(default_factory=lambda: {"object": "list", "data": [], "usage": {"prompt_tokens": 4}})
     """What endpoints answer that generate nothing."""
 
@@ -157,6 +159,8 @@ class Answer:
             return None
         choices = self.n * self.prompts
         details = [spec_details(HISTOGRAMS[(len(self.fake.bodies) + k) % len(HISTOGRAMS)]) for k in range(choices)]
+        if self.fake.knobs.account is not None:
+            details = [{**found, "specserve": self.fake.knobs.account} for found in details]
         result: dict[str, Any] = {}
         if self.body.get("return_spec_tokens_details"):
             result["spec_tokens_details"] = details if self.n > 1 else details[0]

@@ -90,7 +90,7 @@ def of_kind(objects: Iterable[Object], *kinds: str) -> list[Object]:
 
 def settings_of(objects: Iterable[Object]) -> str:
     """The settings file of a release."""
-    (found,) = of_kind(objects, "ConfigMap")
+    (found,) = [found for found in of_kind(objects, "ConfigMap") if "specserve.yaml" in found["data"]]
     return str(found["data"]["specserve.yaml"])
 
 
