@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -62,6 +63,29 @@ class AdmissionSettings(Section):
     answer_tokens: int = Field(
         256, gt=0, description="tokens of an answer that are reckoned with where the request names no maximum"
     )
+    requests_per_minute: int | None = Field(
+        None, gt=0, description="of a tenant whose keys say nothing else, or of all without keys; none: no limit"
+    )
+    tokens_per_minute: int | None = Field(
+        None, gt=0, description="likewise, tokens of prompts and answers; none: no limit"
+    )
+    rate_store: SecretStr | None = Field(
+        None, description="redis:// or rediss:// URL where gateways count rates together; none: each by itself"
+    )
+    rate_store_timeout_s: float = Field(0.25, gt=0, le=10, description="waiting for `rate_store`, seconds")
+    rate_store_away: Literal["local", "allow", "refuse"] = Field(
+        "local",
+        description="without `rate_store`: local counts in this process, allow limits nothing, refuse answers 503",
+    )
+
+    @field_validator("rate_store")
+    @classmethod
+    def _is_a_redis_url(cls, given: SecretStr | None) -> SecretStr | None:
+        parts = urlsplit(given.get_secret_value()) if given is not None else None
+        if parts is not None and (parts.scheme not in ("redis", "rediss") or not parts.hostname):
+            # The value may hold a password.
+            raise ValueError("not the URL of a Redis: write it like redis://host:6379/0")
+        return given
 
 
 class EngineSettings(Section):

@@ -15,10 +15,12 @@ from service.api.anthropic.endpoint import COUNT_PATH, PATH
 from service.api.anthropic.request import IGNORED_HEADER
 from service.api.middleware.request_id import HEADER as REQUEST_ID_HEADER
 from service.api.schemas import ChatCompletionRequest, CompletionRequest, ErrorResponse, GenerateResponse
+from service.gateway.admission.rates import UNITS
 from service.gateway.endpoints import ENDPOINTS, Kind
 from service.gateway.extras import METRICS_HEADER, POOL_HEADER
 
-ANSWER_HEADERS = (REQUEST_ID_HEADER, POOL_HEADER, "X-Specserve-Overhead-Ms", "X-Specserve-Lossy")
+RATE_HEADERS = tuple(f"x-ratelimit-{what}-{unit}" for unit in UNITS for what in ("limit", "remaining", "reset"))
+ANSWER_HEADERS = (REQUEST_ID_HEADER, POOL_HEADER, "X-Specserve-Overhead-Ms", "X-Specserve-Lossy", *RATE_HEADERS)
 _REF = "#/components/schemas/{model}"
 _ERRORS = {
     "400": "a field or header is wrong; `error.param` names it",
@@ -28,7 +30,7 @@ _ERRORS = {
     "408": "the body came too slowly, or no place became free in time",
     "413": "the body is too large",
     "415": "the body is compressed",
-    "429": "too many requests wait, or the API key has too many open",
+    "429": "too many requests wait, or the API key has too many open, or its rate is used up",
     "502": "the backend failed",
     "503": "no backend can be reached, or the place in the queue went to another request",
     "504": "the backend was silent for too long",

@@ -57,6 +57,7 @@ class Flow:
         except ClientLeftError as left:
             self._ledger.fail("aborted", str(left))
         except RequestError as error:
+            error.headers = {**self._limits(), **error.headers}
             self._ledger.fail(_outcome(error), _loggable(error), error.status)
             raise
         except asyncio.CancelledError:
@@ -71,7 +72,8 @@ class Flow:
         try:
             async with Guard(receive) as guard:
                 if not self._enter(call):
-                    await self._wait()
+                    await self._wait(call)
+                reply.limits = self._limits()
                 await call.run(guard, reply, self._upstream_headers())
         except (BrokenError, SilentBackendError) as failure:
             await self._broken(failure, reply)
@@ -103,12 +105,17 @@ class Flow:
         ledger.leave = admission.leave
         return admission.enter(ledger.place)
 
-    async def _wait(self) -> None:
+    async def _wait(self, call: Call) -> None:
         ledger = self._ledger
         assert ledger.place is not None
         ledger.pause()
-        await self._gateway.admission.wait(ledger.place)
+        await self._gateway.admission.wait(ledger.place, call.prepared)
         ledger.resume()
+
+    def _limits(self) -> Mapping[str, str]:
+        """Headers that tell what is left of the tenant's rates."""
+        reserved = self._ledger.place.reserved if self._ledger.place else None
+        return reserved.headers if reserved and reserved.headers else {}
 
     async def _broken(self, failure: Exception, reply: Reply) -> None:
         """The backend failed: an error event inside a stream, an error answer before it."""

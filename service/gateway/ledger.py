@@ -39,7 +39,7 @@ class Ledger:
     backend: str | None = None
     tenant: str | None = None
     place: Place | None = None
-    leave: Callable[[Place], None] | None = None
+    leave: Callable[[Place, int | None], None] | None = None
     tally: Tally | None = None
     outcome: Outcome = "backend_error"
     status: int | None = None
@@ -85,7 +85,7 @@ class Ledger:
             return
         self.closed = True
         if self.place is not None and self.leave is not None:
-            self.leave(self.place)
+            self.leave(self.place, self._used())
         ended = self.ended or perf_counter()
         if ENDPOINTS[self.kind].metered:
             if self.pool is None:
@@ -93,6 +93,14 @@ class Ledger:
             else:
                 self._count(self.pool, ended)
         self.log.info("request", **self._line(ended))
+
+    def _used(self) -> int | None:
+        """Tokens that the request took, as the engine told; 0 where it failed before its answer began."""
+        prompt = self.tally.tokens("prompt_tokens") if self.tally else None
+        if self.tally is not None and prompt is not None:
+            return prompt + (self.tally.tokens("completion_tokens") or 0)
+        failed = self.outcome in ("client_error", "backend_error", "refused")
+        return 0 if failed and self.first_byte is None else None
 
     def _count(self, pool: ServedPool, ended: float) -> None:
         series, exemplar = pool.metrics, self._exemplar()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 import orjson
@@ -22,13 +22,17 @@ _STREAM_HEADERS = [
 
 
 class Reply:
-    """Sends one answer and remembers how far it came. `send` may wait for a slow client."""
+    """Sends one answer and remembers how far it came. `send` may wait for a slow client.
+
+    `limits` are headers about the client's rates.
+    """
 
     def __init__(self, send: Send, ledger: Ledger) -> None:
         self._send = send
         self._ledger = ledger
         self.started = False
         self.finished = False
+        self.limits: Mapping[str, str] = {}
 
     async def start_stream(self, pool: str, lossy: str | None) -> None:
         """Status and headers of an event stream; `lossy` names what changes the text, None for nothing."""
@@ -61,6 +65,7 @@ class Reply:
     def _own_headers(self, pool: str, lossy: str | None) -> list[tuple[bytes, bytes]]:
         self._ledger.pause()
         named = [] if lossy is None else [(b"x-specserve-lossy", lossy.encode())]
+        named += [(name.encode(), value.encode()) for name, value in self.limits.items()]
         return [
             *named,
             (b"x-specserve-pool", pool.encode()),

@@ -33,7 +33,6 @@ class Gateway:
         self.metrics = Metrics(registry)
         self.catalog = build_catalog(config, self.metrics)
         self.keyring = _keyring(config)
-        self.admission = Admission(config.admission)
         self.upstream = Upstream(config.gateway)
         self.reaper = Reaper(config.gateway.abort_grace_s)
         self.health = HealthChecks(self.catalog, self.upstream, config.gateway)
@@ -41,6 +40,7 @@ class Gateway:
         self.kv_watch = KvWatch(self.catalog, self.upstream, self.kv_series, config.gateway)
         describe_pools(config, self.kv_series)
         self.log: FilteringBoundLogger = structlog.get_logger("specserve")
+        self.admission = Admission(config.admission, self.metrics, self.log)
         self.started_at = int(time())
         self.draining = False
         self.metrics.draining.set_function(lambda: float(self.draining))
@@ -62,6 +62,7 @@ class Gateway:
         await self.kv_watch.stop()
         await self.health.stop()
         await self.reaper.stop()
+        await self.admission.close()
         await self.upstream.close()
 
     def unready(self) -> list[str]:

@@ -11,7 +11,9 @@ from service.telemetry.speculation import SpeculationRecord
 from service.telemetry.speedup import SpeedupEstimate
 
 Outcome = Literal["ok", "client_error", "backend_error", "aborted", "refused"]
-Refusal = Literal["queue_full", "queue_timeout", "shed", "tenant_concurrency"]
+Refusal = Literal[
+    "queue_full", "queue_timeout", "shed", "tenant_concurrency", "request_rate", "token_rate", "rate_store_away"
+]
 
 POOL = ("model", "pool")
 DRAFT = ("model", "pool", "algorithm", "draft")
@@ -54,6 +56,7 @@ class Metrics:
         self.queue = histogram("queue_seconds", "Waiting for admission; none without a bound", POOL, SECONDS)
         self.queued = gauge("requests_queued", "Requests that wait for admission", POOL)
         self.refused = counter("requests_refused", "Requests that admission sent away", (*POOL, "reason"))
+        self.rate_store_errors = counter("rate_store_errors", "Times that the store of rate limits was away", ())
         self.overhead = histogram(
             "overhead_seconds", "Time in the gateway's own code until its answer begins", POOL, OWN_TIME
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -143,6 +144,24 @@ def test_the_hub_token_is_a_secret_of_engines_alone(releases: dict[str, list[Obj
         if "HF_TOKEN" in [entry["name"] for entry in pod["containers"][0].get("env", ())]
     }
     assert with_token == set(engines_of(releases["one-gpu"]))
+
+
+def test_keys_and_the_store_of_rates_are_secrets_of_the_gateway_alone(helm: Helm, tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    named = "{apiKeys: {existingSecret: keys}, rateStore: {existingSecret: store}}"
+    values.write_text(f"secrets: {named}", encoding="utf-8")
+    objects = helm.template(values)
+    pods = pods_of(objects)
+    (gateway,) = pods["demo-specserve-gateway"]["containers"]
+    env = {one["name"]: one for one in gateway["env"]}
+    assert env["SPECSERVE_GATEWAY__API_KEYS"]["value"] == "/etc/specserve-keys/keys.yaml"
+    reference = {"secretKeyRef": {"name": "store", "key": "url"}}
+    assert env["SPECSERVE_ADMISSION__RATE_STORE"]["valueFrom"] == reference
+    assert {"name": "keys", "mountPath": "/etc/specserve-keys", "readOnly": True} in gateway["volumeMounts"]
+    volumes = {name: [volume["name"] for volume in pod["volumes"]] for name, pod in pods.items() if "volumes" in pod}
+    assert [name for name, mounted in volumes.items() if "keys" in mounted] == ["demo-specserve-gateway"]
+    policies = {one["metadata"]["name"]: one["spec"] for one in of_kind(objects, "NetworkPolicy")}
+    assert {"ports": [{"port": 6379}]} in policies["demo-specserve-gateway"]["egress"]
 
 
 def test_only_gateways_and_readers_of_metrics_reach_engines(releases: dict[str, list[Object]]) -> None:

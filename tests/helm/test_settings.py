@@ -69,6 +69,7 @@ BAD: dict[str, tuple[str, str]] = {
         "value must be one of 'none', 'specserve', 'ngram'",
     ),
     "secret in the open": ("config: {gateway: {api_key: s3cret}}", "name that in secrets.apiKey"),
+    "store in the open": ("config: {admission: {rate_store: 'redis://:s3cret@x'}}", "name that in secrets.rateStore"),
     "host": ("config: {gateway: {host: 0.0.0.0}}", "use gateway.listen"),
     "cache folder": ("config: {cache_dir: /x}", "the volume of modelCache"),
     "place": ("config: {engine: {node_rank: 1}}", "set by the chart in each pod: remove it"),

@@ -9,6 +9,9 @@
 {{- fail (printf "config.gateway.%s would be readable in a ConfigMap: put it in a Secret and name that in secrets.%s" . (camelcase . | untitle)) -}}
 {{- end -}}
 {{- end -}}
+{{- if ($config.admission | default dict).rate_store -}}
+{{- fail "config.admission.rate_store would be readable in a ConfigMap: put it in a Secret and name that in secrets.rateStore" -}}
+{{- end -}}
 {{- if $gateway.host -}}{{- fail "config.gateway.host is set by the chart: use gateway.listen" -}}{{- end -}}
 {{- if $config.cache_dir -}}{{- fail "config.cache_dir is set by the chart: it is the volume of modelCache" -}}{{- end -}}
 {{- range list "node_rank" "leader_address" -}}

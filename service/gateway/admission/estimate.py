@@ -12,7 +12,7 @@ _ASCII_BYTES, _OTHER_BYTES = 4, 3
 _MESSAGE_TOKENS, _MEDIA_TOKENS = 4, 1000
 _MEDIA = frozenset({"image_url", "input_image", "image", "video_url", "audio_url", "input_audio", "file"})
 _MOST_PARTS = 10_000
-_BUDGETS = ("max_completion_tokens", "max_tokens")
+BUDGETS = ("max_completion_tokens", "max_tokens")
 
 
 def estimate(prepared: Prepared, otherwise: int) -> int:
@@ -36,7 +36,7 @@ def answer_tokens(prepared: Prepared, otherwise: int) -> int:
 
 def budget(body: dict[str, Any]) -> int | None:
     """The request's own maximum; None where there is none, or none that an engine would take."""
-    for name in _BUDGETS:
+    for name in BUDGETS:
         value = body.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value

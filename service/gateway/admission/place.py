@@ -10,6 +10,7 @@ from service.gateway.admission.tenant import Tenant
 
 if TYPE_CHECKING:
     from service.gateway.admission.gate import Gate
+    from service.gateway.admission.rates import Reservation
 
 State = Literal["outside", "waiting", "inside", "left"]
 
@@ -19,10 +20,23 @@ class Place:
 
     `reckon` gives the tokens that it is reckoned with; `cost` asks once, and only where that matters. `waited` are the
     seconds that it stood in the queue, None when it never did. `granted` is done when the wait is over, and holds an
-    error when it was in vain. `counted`: it is among the open requests of its tenant.
+    error when it was in vain. `counted`: it is among the open requests of its tenant. `reserved` is what it has taken
+    of its tenant's rates, None where nothing limits them.
     """
 
-    __slots__ = ("_cost", "_reckon", "counted", "gate", "granted", "since", "state", "tenant", "timer", "waited")
+    __slots__ = (
+        "_cost",
+        "_reckon",
+        "counted",
+        "gate",
+        "granted",
+        "reserved",
+        "since",
+        "state",
+        "tenant",
+        "timer",
+        "waited",
+    )
 
     def __init__(self, gate: Gate, tenant: Tenant, reckon: Callable[[], int]) -> None:
         self.gate = gate
@@ -30,6 +44,7 @@ class Place:
         self._reckon = reckon
         self._cost: int | None = None
         self.counted = False
+        self.reserved: Reservation | None = None
         self.state: State = "outside"
         self.granted: asyncio.Future[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
