@@ -63,6 +63,12 @@ class AdmissionSettings(Section):
     answer_tokens: int = Field(
         256, gt=0, description="tokens of an answer that are reckoned with where the request names no maximum"
     )
+    kv_share: float | None = Field(
+        None,
+        gt=0,
+        le=100,
+        description="part of the backends' KV room that requests may fill by estimate, others wait; none: no bound",
+    )
     requests_per_minute: int | None = Field(
         None, gt=0, description="of a tenant whose keys say nothing else, or of all without keys; none: no limit"
     )

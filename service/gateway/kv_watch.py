@@ -1,4 +1,4 @@
-"""Background reading of the backends' KV figures."""
+"""Background reading of the backends' KV figures, for the metrics and for admission."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ class KvWatch:
         while True:
             figures = await self._ask(pool, backend) if backend.health == "up" else None
             self._series.tell(model, pool.name, backend.url, figures)
+            pool.gate.tell_kv(backend.url, figures, up=backend.health == "up")
             await asyncio.sleep(self._settings.health_interval_s)
 
     async def _ask(self, pool: ServedPool, backend: Backend) -> KvFigures | None:

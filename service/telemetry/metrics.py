@@ -56,6 +56,8 @@ class Metrics:
         self.queue = histogram("queue_seconds", "Waiting for admission; none without a bound", POOL, SECONDS)
         self.queued = gauge("requests_queued", "Requests that wait for admission", POOL)
         self.refused = counter("requests_refused", "Requests that admission sent away", (*POOL, "reason"))
+        self.kv_reserved = gauge("admission_kv_reserved_tokens", "Tokens of admitted requests, by estimate", POOL)
+        self.kv_limit = gauge("admission_kv_limit_tokens", "The most that admitted requests may hold", POOL)
         self.rate_store_errors = counter("rate_store_errors", "Times that the store of rate limits was away", ())
         self.overhead = histogram(
             "overhead_seconds", "Time in the gateway's own code until its answer begins", POOL, OWN_TIME
@@ -129,6 +131,13 @@ class PoolMetrics:
         """Count a request that admission sent away."""
         own = self._drafted
         self._metrics.refused.labels(model=own["model"], pool=own["pool"], reason=reason).inc()
+
+    def kv_admission(self, reserved: int, limit: float | None) -> None:
+        """What admitted requests hold of the KV cache and the most that they may; nothing while that is unknown."""
+        if limit is not None:
+            own = {"model": self._drafted["model"], "pool": self._drafted["pool"]}
+            self._metrics.kv_reserved.labels(**own).set(reserved)
+            self._metrics.kv_limit.labels(**own).set(limit)
 
     def backend_up(self, backend: str, up: bool) -> None:
         """Set the gauge of one backend; `backend` is its configured URL."""

@@ -57,7 +57,7 @@ class Admission:
         reserved, place.reserved = place.reserved, None
         if reserved is not None:
             self._rates.settle(reserved, used if place.state == "inside" else 0)
-        place.gate.leave(place)
+        place.gate.leave(place, used)
         if place.counted:
             place.counted = False
             self._open[place.tenant.name] -= 1

@@ -16,8 +16,8 @@ BUDGETS = ("max_completion_tokens", "max_tokens")
 
 
 def estimate(prepared: Prepared, otherwise: int) -> int:
-    """Prompt and answer; `otherwise` as in `answer_tokens`."""
-    return prompt_tokens(prepared) + answer_tokens(prepared, otherwise)
+    """Prompt and answer, at least 1; `otherwise` as in `answer_tokens`."""
+    return max(prompt_tokens(prepared) + answer_tokens(prepared, otherwise), 1)
 
 
 def prompt_tokens(prepared: Prepared) -> int:

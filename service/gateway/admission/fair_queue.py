@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from itertools import count
 from typing import Generic, Protocol, TypeVar
 
 from service.gateway.admission.tenant import Tenant
@@ -30,7 +28,6 @@ class _Flow(Generic[W]):
     weight: float
     start: float = 0.0
     waiting: OrderedDict[W, None] = field(default_factory=OrderedDict)
-    listed: bool = False
 
     @property
     def pressure(self) -> float:
@@ -42,13 +39,14 @@ class FairQueue(Generic[W]):
 
     Virtual time is the start of who was served last. A tenant's next start is its last one plus the tokens of that
     request over the tenant's weight, and not before the virtual time: who was idle has saved nothing up. The tenant
-    with the earliest start is served. Tokens count when a request is served, so that one which gives up costs nothing.
+    with the earliest start is served. Tokens count when a request is served, so that one which gives up costs nothing;
+    once it is over, `correct` puts the real number in their place. Each turn looks at all tenants that wait: a heap
+    would have to follow the corrections.
     """
 
     def __init__(self) -> None:
         self._flows: dict[str, _Flow[W]] = {}
-        self._starts: list[tuple[float, int, _Flow[W]]] = []
-        self._numbers = count()
+        self._busy: dict[str, _Flow[W]] = {}
         self._now = 0.0
         self._size = 0
 
@@ -58,47 +56,45 @@ class FairQueue(Generic[W]):
     def add(self, waiter: W) -> None:
         """Put it behind those of its tenant."""
         flow = self._flow(waiter.tenant)
+        if not flow.waiting:
+            flow.start = max(flow.start, self._now)
+            self._busy[waiter.tenant.name] = flow
         flow.waiting[waiter] = None
         self._size += 1
-        if not flow.listed:
-            flow.start = max(flow.start, self._now)
-            self._list(flow)
 
     def discard(self, waiter: W) -> None:
         """Take out one that waits."""
-        del self._flows[waiter.tenant.name].waiting[waiter]
+        name = waiter.tenant.name
+        flow = self._busy[name]
+        del flow.waiting[waiter]
         self._size -= 1
+        if not flow.waiting:
+            del self._busy[name]
 
     def first(self) -> W | None:
         """Who is served next, None when nobody waits."""
-        while self._starts:
-            flow = self._starts[0][2]
-            if flow.waiting:
-                return next(iter(flow.waiting))
-            heappop(self._starts)
-            flow.listed = False
-        return None
+        flow = min(self._busy.values(), key=_start, default=None)
+        return None if flow is None else next(iter(flow.waiting))
 
-    def pop(self) -> W:
-        """Take out who is served next, at the cost of its tenant. Raises IndexError when nobody waits."""
-        waiter = self.first()
-        if waiter is None:
-            raise IndexError("nobody waits")
-        self._now, _, flow = heappop(self._starts)
-        flow.listed = False
+    def serve(self, waiter: W) -> None:
+        """Take out who was the `first`, at the cost of its tenant."""
+        flow = self._busy[waiter.tenant.name]
         self.discard(waiter)
-        flow.start = self._now + waiter.cost / flow.weight
-        if flow.waiting:
-            self._list(flow)
-        return waiter
+        self._now = flow.start
+        flow.start += waiter.cost / flow.weight
+
+    def correct(self, waiter: W, tokens: int) -> None:
+        """One that was served took so many tokens more than its cost, or fewer where that is negative."""
+        flow = self._flows[waiter.tenant.name]
+        flow.start = max(flow.start + tokens / flow.weight, self._now)
 
     def surplus(self, newcomer: Tenant | None = None) -> W | None:
         """The youngest of the tenant with the most waiting requests for its weight; None when nobody waits.
 
         With `newcomer`, also None where one more of that tenant would be no fewer.
         """
-        flow = max(self._flows.values(), key=lambda one: one.pressure, default=None)
-        if flow is None or not flow.waiting:
+        flow = max(self._busy.values(), key=_pressure, default=None)
+        if flow is None:
             return None
         if newcomer is not None:
             own = self._flow(newcomer)
@@ -114,6 +110,10 @@ class FairQueue(Generic[W]):
         flow.weight = tenant.weight
         return flow
 
-    def _list(self, flow: _Flow[W]) -> None:
-        flow.listed = True
-        heappush(self._starts, (flow.start, next(self._numbers), flow))
+
+def _start(flow: _Flow[W]) -> float:
+    return flow.start
+
+
+def _pressure(flow: _Flow[W]) -> float:
+    return flow.pressure

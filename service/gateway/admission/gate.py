@@ -7,9 +7,11 @@ from typing import NoReturn
 
 from service.errors import RefusedError
 from service.gateway.admission.fair_queue import FairQueue
+from service.gateway.admission.kv_budget import KvBudget
 from service.gateway.admission.place import Place
 from service.gateway.admission.tenant import PRIORITIES
 from service.settings import AdmissionSettings
+from service.telemetry.kv import KvFigures
 from service.telemetry.metrics import PoolMetrics, Refusal
 
 _SMOOTHING = 0.1
@@ -21,7 +23,7 @@ class Gate:
 
     Waiting requests of a higher class go first; within a class tenants share by weight. Every place that was asked for
     must be given to `leave` once or more; only the first time counts. The oldest request of the fairest turn goes in
-    next even where a smaller one would fit sooner, so that none starves.
+    next even where a smaller one would fit sooner, so that none starves. When nothing runs, whatever comes goes in.
     """
 
     def __init__(self, settings: AdmissionSettings, series: PoolMetrics, *, max_running: int | None) -> None:
@@ -30,6 +32,7 @@ class Gate:
         self.queued = 0
         self._settings = settings
         self._most = max_running
+        self._kv = None if settings.kv_share is None else KvBudget(settings.kv_share)
         self._queues: dict[str, FairQueue[Place]] = {name: FairQueue() for name in PRIORITIES}
         self._left_at: float | None = None
         self._pace_s = 0.0
@@ -37,7 +40,15 @@ class Gate:
     @property
     def bounded(self) -> bool:
         """Whether a request may have to wait. Without a bound the gate only counts."""
-        return self._most is not None
+        return self._most is not None or self._kv is not None
+
+    def tell_kv(self, backend: str, figures: KvFigures | None, *, up: bool) -> None:
+        """What a backend said of its KV cache just now, and whether it is up; who fits now goes in."""
+        if self._kv is None:
+            return
+        self._kv.tell(backend, figures, up=up)
+        self._admit()
+        self.series.kv_admission(self._kv.reserved, self._kv.limit)
 
     def enter(self, place: Place) -> bool:
         """Let the request in now, or let it wait: then false, and `place.granted` is to be awaited.
@@ -48,18 +59,22 @@ class Gate:
             place.state = "inside"
             self.running += 1
             return True
-        if not self.queued and self._fits(place):
-            self._let_in(place)
+        if not self.queued and self._let_in(place):
             self.series.queue.observe(0.0)
             return True
         self._enqueue(place)
         return False
 
-    def leave(self, place: Place) -> None:
-        """The request is over, or it waits no longer; who is next goes in."""
+    def leave(self, place: Place, used: int | None = None) -> None:
+        """The request is over, or it waits no longer; who is next goes in. `used` are its real tokens, if known."""
         state, place.state = place.state, "left"
         if state == "inside":
             self.running -= 1
+            if self._kv is not None:
+                self._kv.reserved -= place.held
+            # Who failed keeps the estimate: failures must not be a way to the front.
+            if used and place.waited is not None:
+                self._queues[place.tenant.priority].correct(place, used - place.cost)
             if self.queued:
                 self._note_pace()
                 self._admit()
@@ -73,22 +88,26 @@ class Gate:
         """Seconds until the queue of now will have gone in, as fast as it lately went."""
         return min(max(self._pace_s * (self.queued + 1), 1.0), _LONGEST_RETRY_S)
 
-    def _fits(self, place: Place) -> bool:
-        del place
-        return self._most is None or self.running < self._most
-
-    def _let_in(self, place: Place) -> None:
+    def _let_in(self, place: Place) -> bool:
+        """Let it in, where it fits."""
+        if self._most is not None and self.running >= self._most:
+            return False
+        if self._kv is not None:
+            held = self._kv.hold(place.cost, alone=self.running == 0)
+            if held is None:
+                return False
+            place.held = held
         place.state = "inside"
         self.running += 1
+        return True
 
     def _admit(self) -> None:
         for queue in self._queues.values():
             while (place := queue.first()) is not None:
-                if not self._fits(place):
+                if not self._let_in(place):
                     return
-                queue.pop()
+                queue.serve(place)
                 self._end_wait(place)
-                self._let_in(place)
                 assert place.granted is not None
                 # A task that was cancelled in this turn of the loop gives the place back when it runs.
                 if not place.granted.done():

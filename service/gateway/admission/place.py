@@ -21,7 +21,7 @@ class Place:
     `reckon` gives the tokens that it is reckoned with; `cost` asks once, and only where that matters. `waited` are the
     seconds that it stood in the queue, None when it never did. `granted` is done when the wait is over, and holds an
     error when it was in vain. `counted`: it is among the open requests of its tenant. `reserved` is what it has taken
-    of its tenant's rates, None where nothing limits them.
+    of its tenant's rates, None where nothing limits them; `held` are tokens of the pool's KV caches.
     """
 
     __slots__ = (
@@ -30,6 +30,7 @@ class Place:
         "counted",
         "gate",
         "granted",
+        "held",
         "reserved",
         "since",
         "state",
@@ -49,6 +50,7 @@ class Place:
         self.granted: asyncio.Future[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.since = 0.0
+        self.held = 0
         self.waited: float | None = None
 
     @property

@@ -26,6 +26,13 @@ def fill(queue: FairQueue[Request], tenant: Tenant, *costs: int) -> list[Request
     return requests
 
 
+def pop(queue: FairQueue[Request]) -> Request:
+    request = queue.first()
+    assert request is not None
+    queue.serve(request)
+    return request
+
+
 def jain(shares: list[float]) -> float:
     """1 for equal shares, 1/n where one has all."""
     return sum(shares) ** 2 / (len(shares) * sum(share**2 for share in shares))
@@ -44,7 +51,7 @@ def test_two_tenants_share_tokens_by_weight_whatever_they_ask_for(
         fill(queue, tenant, *own)
     waiting, served = Counter(a=400, b=400), Counter[str]()
     while min(waiting.values()):
-        request = queue.pop()
+        request = pop(queue)
         waiting[request.tenant.name] -= 1
         served[request.tenant.name] += request.cost
     shares = [served[tenant.name] / tenant.weight for tenant in tenants]
@@ -64,7 +71,7 @@ def test_fairness_under_saturation(weight: float) -> None:
         fill(queue, flood, *[800] * 10)
         # As many as its share, so that both always wait.
         fill(queue, modest, *[200] * (turn < 50 or 4 * int(weight)))
-        request = queue.pop()
+        request = pop(queue)
         served[request.tenant.name] += request.cost
     assert jain([served["flood"], served["modest"] / weight]) > 0.999
 
@@ -72,9 +79,8 @@ def test_fairness_under_saturation(weight: float) -> None:
 def test_requests_of_a_tenant_keep_their_order() -> None:
     queue: FairQueue[Request] = FairQueue()
     requests = fill(queue, Tenant("a"), 900, 1, 50)
-    assert [queue.pop() for _ in requests] == requests
-    with pytest.raises(IndexError):
-        queue.pop()
+    assert [pop(queue) for _ in requests] == requests
+    assert queue.first() is None
 
 
 def test_who_was_idle_has_saved_nothing_up() -> None:
@@ -82,9 +88,9 @@ def test_who_was_idle_has_saved_nothing_up() -> None:
     busy, idle = Tenant("busy"), Tenant("idle")
     fill(queue, busy, *[100] * 200)
     for _ in range(100):
-        queue.pop()
+        pop(queue)
     fill(queue, idle, *[100] * 100)
-    served = Counter(queue.pop().tenant.name for _ in range(100))
+    served = Counter(pop(queue).tenant.name for _ in range(100))
     assert abs(served["busy"] - served["idle"]) <= 1
 
 
@@ -96,8 +102,36 @@ def test_who_gave_up_costs_its_tenant_nothing() -> None:
     assert queue.first() is None
     fill(queue, patient, *[100] * 100)
     fill(queue, fickle, *[100] * 100)
-    served = Counter(queue.pop().tenant.name for _ in range(100))
+    served = Counter(pop(queue).tenant.name for _ in range(100))
     assert abs(served["patient"] - served["fickle"]) <= 1
+
+
+def test_real_use_takes_the_place_of_the_estimate() -> None:
+    """One tenant asks for forty times what its answers take, as clients do that always send the model's maximum."""
+    queue: FairQueue[Request] = FairQueue()
+    careful, lavish = Tenant("careful"), Tenant("lavish")
+    fill(queue, careful, *[100] * 400)
+    fill(queue, lavish, *[4000] * 400)
+    served = Counter[str]()
+    for _ in range(200):
+        request = pop(queue)
+        served[request.tenant.name] += 1
+        queue.correct(request, 100 - request.cost)
+    assert jain([served["careful"], served["lavish"]]) > 0.999
+
+
+def test_a_correction_lets_nobody_start_before_the_others() -> None:
+    queue: FairQueue[Request] = FairQueue()
+    busy, late = Tenant("busy"), Tenant("late")
+    (early,) = fill(queue, late, 10)
+    pop(queue)
+    fill(queue, busy, *[100] * 200)
+    for _ in range(100):
+        pop(queue)
+    queue.correct(early, -(10**9))
+    fill(queue, late, *[100] * 100)
+    served = Counter(pop(queue).tenant.name for _ in range(100))
+    assert abs(served["busy"] - served["late"]) <= 1
 
 
 def test_the_surplus_is_of_who_waits_with_most_for_its_weight() -> None:
@@ -122,9 +156,9 @@ def test_nobody_is_lost_or_served_twice(steps: list[tuple[str, int] | int | None
             waiting += fill(queue, Tenant(step[0], weight=step[1]), step[1])
         elif step is None and waiting:
             assert queue.first() in waiting
-            waiting.remove(queue.pop())
+            waiting.remove(pop(queue))
         elif step is not None and step < len(waiting):
             queue.discard(waiting.pop(step))
         assert len(queue) == len(waiting)
-    assert {queue.pop() for _ in waiting.copy()} == set(waiting)
+    assert {pop(queue) for _ in waiting.copy()} == set(waiting)
     assert queue.first() is None
