@@ -31,6 +31,7 @@ LOAD_SECONDS = 75
 START_SECONDS = 400
 WORDS = "The river rose in spring, and the miller counted sacks: one for the bridge, two for the town. " * 12
 _POOL = """
+admission: {max_running: 1, max_queued: 1}
 models:
   - name: smollm2-135m-instruct
     pools: [{name: default, backends: ["http://engine:30000"], profile: PROFILE}]
@@ -43,7 +44,7 @@ RUNS = {
 
 
 def chat(number: int, *, leave: bool) -> None:
-    """One streamed chat; every second one plain where the pool speculates."""
+    """One streamed chat, which may be refused; every second one plain where the pool speculates."""
     body: dict[str, Any] = {
         "model": MODEL,
         "messages": [{"role": "user", "content": f"{number}. {WORDS} Tell it again."}],
@@ -54,6 +55,8 @@ def chat(number: int, *, leave: bool) -> None:
     if number % 2:
         body["speculation"] = {"mode": "off"}
     with httpx.stream("POST", "http://127.0.0.1:8000/v1/chat/completions", json=body, timeout=120) as answer:
+        if answer.status_code != 200:
+            time.sleep(1)  # three clients where one may run and one may wait
         for events, _ in enumerate(answer.iter_bytes()):
             if leave and events > 3:
                 return

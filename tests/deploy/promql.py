@@ -57,6 +57,7 @@ def rules() -> list[dict[str, Any]]:
     return [rule for group in groups for rule in group["rules"]]
 
 
+@cache
 def dashboards() -> dict[str, dict[str, Any]]:
     """Every dashboard as Grafana gets it, by the name of its file."""
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(DASHBOARDS.glob("*.json"))}

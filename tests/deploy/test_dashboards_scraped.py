@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from tests.doubles.wait import wait_until
 
 SETTINGS = """
 log_level: error
+admission: {max_running: 1, max_queued: 1}
 models:
   - name: m
     pools:
@@ -48,8 +51,14 @@ def body(mode: str) -> dict[str, Any]:
     return {**chat, "speculation": {"mode": mode}}
 
 
-def send(api: str, mode: str) -> None:
-    assert httpx.post(f"{api}/v1/chat/completions", json=body(mode), timeout=20).status_code == 200
+def send(api: str, mode: str) -> int:
+    return httpx.post(f"{api}/v1/chat/completions", json=body(mode), timeout=20).status_code
+
+
+def crowd(api: str) -> None:
+    """Three at once, of whom one is served, one waits and one is sent away."""
+    with ThreadPoolExecutor(3) as clients:
+        assert sorted(clients.map(partial(send, api), ["off"] * 3)) == [200, 200, 429]
 
 
 def leave(api: str) -> None:
@@ -73,8 +82,10 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
             wait_until(lambda: bool(running.ask("specserve_backend_up == 1")), seconds=20)
             until = time.monotonic() + 8
             while time.monotonic() < until:
-                for mode in ("auto", "off"):
-                    send(api, mode)
+                assert [send(api, mode) for mode in ("auto", "off")] == [200, 200]
+                fake.knobs.delay = 0.1  # long enough for all three to be there at once
+                crowd(api)
+                fake.knobs.delay = 0.01
                 leave(api)
                 fake.knobs.series = series(len(fake.bodies))
             time.sleep(2)
@@ -86,7 +97,7 @@ def test_every_query_of_the_dashboards_has_an_answer(scraped: Prometheus) -> Non
     asked = [(name, title, filled_in(query, "15s")) for name, board in boards for title, query in asked_by(board)]
     ours = [found for found in asked if not any(name.startswith("sglang:") for name in names_in(found[2]))]
     assert len(ours) > 35
-    assert [found for found in ours if not scraped.numbers(found[2]) and "queue_seconds" not in found[2]] == []
+    assert [found for found in ours if not scraped.numbers(found[2])] == []
 
 
 def test_what_is_recorded_has_values(scraped: Prometheus) -> None:
@@ -94,9 +105,9 @@ def test_what_is_recorded_has_values(scraped: Prometheus) -> None:
     assert scraped.ask("backend:specserve_kv_used:ratio")[0]["value"][1] == "0.3"
 
 
-def test_a_lossy_pool_without_a_report_is_about_to_alert_and_nothing_else_is(scraped: Prometheus) -> None:
+def test_the_unproven_cache_and_the_refusals_are_about_to_alert_and_nothing_else_is(scraped: Prometheus) -> None:
     pending = {found["metric"]["alertname"] for found in scraped.ask("ALERTS")}
-    assert pending == {"SpecserveQualityGateMissing"}
+    assert pending == {"SpecserveQualityGateMissing", "SpecserveRequestsRefused"}
 
 
 def test_prometheus_reads_the_exposition_without_complaint(scraped: Prometheus, tmp_path: Path) -> None:
