@@ -25,8 +25,10 @@ ENGINE := $(call stamp,engine,$(REQS)/cpu-engine.txt)
 PACKAGE := $(call stamp,package,pyproject.toml)
 DEV := $(call stamp,dev,$(REQS)/dev.txt)
 BENCH := $(call stamp,bench,$(REQS)/bench.txt)
+LOADTESTS := $(call stamp,loadtests,$(REQS)/loadtests.txt)
+SCENARIO ?= mixed
 
-.PHONY: help programs serve engine-env dev-env bench-env test lint types format unit helm images compose-local dashboards-live docs bench-engine soak bench-gateway profile-gateway clean
+.PHONY: help programs serve engine-env dev-env bench-env loadtest-env test lint types format unit helm images compose-local dashboards-live docs bench-engine soak bench-gateway loadtest profile-gateway clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -44,7 +46,7 @@ lint: dev-env ## style and layers
 types: dev-env ## mypy --strict
 	@$(BIN)/mypy
 
-unit: dev-env programs ## every test, those on a real engine included; ARGS goes to pytest
+unit: dev-env loadtest-env programs ## every test, those on a real engine included; ARGS goes to pytest
 	@$(BIN)/python -m pytest $(ARGS)
 
 programs: dev-env ## unpack Prometheus and Chromium of Debian's packages into the cache, for tests; no root needed
@@ -84,6 +86,9 @@ soak: bench-env ## 200 requests that lose tokens, aborts and retractions on pois
 bench-gateway: bench-env ## compare the gateway with its peers on this machine; installs them in the cache
 	@$(BIN)/specserve bench gateway $(ARGS)
 
+loadtest: loadtest-env ## five minutes of mixed traffic on real SGLang with a report; SCENARIO=spike, storm, sweep, soak
+	@$(BIN)/python -m loadtests.run $(SCENARIO) $(ARGS)
+
 profile-gateway: bench-env ## where the gateway's time goes, by cProfile; ARGS=cumtime sorts by whole calls
 	@$(BIN)/python -m service.bench.gateway.profile $(ARGS)
 
@@ -93,6 +98,7 @@ clean: ## remove the environment and all caches of the checkout
 engine-env: $(PACKAGE)
 dev-env: $(PACKAGE) $(DEV)
 bench-env: $(PACKAGE) $(BENCH)
+loadtest-env: $(PACKAGE) $(BENCH) $(LOADTESTS)
 
 $(BIN)/python:
 	@for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
@@ -120,6 +126,11 @@ $(BENCH): $(ENGINE)
 	@echo "installing plot tools"
 	@$(PIP) --no-deps -r $(REQS)/bench.txt
 	@$(call renew,bench)
+
+$(LOADTESTS): $(ENGINE)
+	@echo "installing Locust"
+	@$(PIP) --no-deps -r $(REQS)/loadtests.txt
+	@$(call renew,loadtests)
 
 $(DEV): $(ENGINE)
 	@echo "installing test tools"
