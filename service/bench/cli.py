@@ -204,6 +204,8 @@ def quality(
     read: Annotated[int | None, typer.Option(min=3, help="tokens read in a step; none: the pool's own")] = None,
     quantization: Annotated[str | None, typer.Option(help="int8, int4, int2; none: the pool's own")] = None,
     rotation: Annotated[str | None, typer.Option(help="rotation before it; none: the pool's own")] = None,
+    full: Annotated[str | None, typer.Option(help="its sinks and recent tokens in full precision, as 16+128")] = None,
+    dtype: Annotated[str | None, typer.Option(help="KV dtype of both sides; none: the pool's own")] = None,
     context: Annotated[int, typer.Option(min=64, help="tokens of the texts that are read")] = 1024,
     tokens: Annotated[int, typer.Option(min=2, help="tokens of the answers that are forced")] = 64,
     texts: Annotated[int, typer.Option(min=1, help="texts for perplexity")] = 8,
@@ -216,7 +218,10 @@ def quality(
     from service.bench.quality_tasks import Sizes
 
     chosen = {"eviction": eviction, "budget": budget, "selector": selector, "selector_tokens": read}
-    chosen |= {"quantization": quantization, "rotation": rotation}
+    chosen |= {"quantization": quantization, "rotation": rotation, "dtype": dtype}
+    if full is not None:
+        sinks, _, recent = full.partition("+")
+        chosen |= {"full_sinks": sinks, "full_recent": recent, "prefix_cache": False}
     options = quality_cli.Options(
         load_prompts(prompts),
         Sizes(context, tokens, texts, needles, chats),
@@ -235,7 +240,7 @@ def perplexity(
     config_file: ConfigFile = None,
     prompts: Prompts = DEFAULT_PROMPTS,
     out: Annotated[Path, typer.Option(help="folder for results and logs")] = Path("bench-out/perplexity"),
-    cache: Annotated[list[str] | None, typer.Option(help="dtypes, or as int4:hadamard; none: all of both")] = None,
+    cache: Annotated[list[str] | None, typer.Option(help="dtypes, or as int4:hadamard or int2:oscar:16+128")] = None,
     tokens: Annotated[int, typer.Option(min=64, help="tokens of text that are read")] = 20_480,
     skip: Annotated[int, typer.Option(min=0, help="tokens before them, which a calibration may have read")] = 16_384,
     piece: Annotated[int, typer.Option(min=64, help="tokens of one text")] = 1024,

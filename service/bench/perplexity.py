@@ -43,17 +43,23 @@ class Span:
 
 
 def cache_of(name: str, base: KvCache) -> KvCache:
-    """`bfloat16`, `auto` or another dtype, or a quantization with or without a rotation: `int4`, `int4:hadamard`.
+    """`bfloat16`, `auto` or another dtype, or a quantization, its rotation and its window: `int4`, `int2:oscar:16+128`.
 
-    `int2:oscar` takes the calibration of `base`, and ConfigError is raised where that has none.
+    The window's two numbers are sinks and recent tokens in full precision, as bfloat16. `int2:oscar` takes the
+    calibration of `base`, and ConfigError is raised where that has none.
 
     Raises ValidationError for a name that is neither.
     """
-    quantization, _, rotation = name.partition(":")
+    quantization, _, rest = name.partition(":")
+    rotation, _, window = rest.partition(":")
+    sinks, _, recent = window.partition("+")
+    chosen: dict[str, str | bool | None] = {"full_sinks": sinks or "0", "full_recent": recent or "0"}
     if quantization.startswith("int"):
-        chosen: dict[str, str | None] = {"dtype": "auto", "quantization": quantization, "rotation": rotation or "none"}
+        chosen |= {"dtype": "auto", "quantization": quantization, "rotation": rotation or "none"}
     else:
-        chosen = {"dtype": name, "quantization": "none", "rotation": "none"}
+        chosen |= {"dtype": name, "quantization": "none", "rotation": "none", "group_size": None}
+    if window:
+        chosen |= {"dtype": REFERENCE, "prefix_cache": False}
     if rotation == "oscar" and base.calibration is None:
         raise ConfigError([f"--cache {name}: name the file of `specserve calibrate kv` as the pool's kv.calibration"])
     chosen["calibration"] = base.calibration if rotation == "oscar" else None
@@ -114,7 +120,7 @@ async def _read(client: Client, gate: asyncio.Semaphore, text: Sequence[int]) ->
     return math.fsum(logprobs[1:])
 
 
-def perplexity_rows(readings: Sequence[Reading], slots: Mapping[str, int]) -> list[dict[str, Any]]:
+def perplexity_rows(readings: Sequence[Reading], slots: Mapping[str, float]) -> list[dict[str, Any]]:
     """One row a cache, with the bytes of a token in it; ratios are against `bfloat16`, None where that is unknown."""
     known = {reading.cache: reading for reading in readings}
     reference = known.get(REFERENCE)

@@ -12,7 +12,7 @@ from service.bench.report import plot_bars, plots_missing, print_table, write_su
 from service.bench.workshop import open_workshop
 from service.engine.plan import shape_of
 from service.errors import ConfigError
-from service.profiles.kv_methods import slot_bytes
+from service.profiles.kv_methods import text_bytes
 
 COLUMNS = ("cache", "tokens", "perplexity", "perplexity_ratio", "bytes_per_token", "bytes_ratio")
 
@@ -34,7 +34,10 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
     shape = shape_of(workshop.store, base.target.model)
     if shape is None:
         raise ConfigError([f"target.model: {base.target.model} has no config.json at hand"])
-    slots = {name: slot_bytes(cache_of(name, base.kv), shape, base.target.dtype) for name in options.caches}
+    piece = options.span.piece
+    slots = {
+        name: text_bytes(cache_of(name, base.kv), shape, base.target.dtype, piece) / piece for name in options.caches
+    }
     readings = await measure_perplexity(workshop, base, options.caches, options.prompts, options.span, options.say)
     rows = perplexity_rows(readings, slots)
     summary = {"model": base.target.model, **asdict(options.span), "caches": rows}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp
 from typing import Any, Literal
@@ -35,6 +35,10 @@ class Score:
     read: float = 1.0
 
 
+SizeOf = Callable[[Score], int]
+"""Bytes of the KV cache that a scored text ended with."""
+
+
 @dataclass(frozen=True)
 class Thresholds:
     """What a report must reach: perplexity at most, the others at least; ratios are to the whole cache."""
@@ -49,16 +53,16 @@ def quality_summary(
     tasks: Sequence[Task],
     whole: Sequence[Score],
     compressed: Sequence[Score],
-    slot_bytes: tuple[int, int],
+    sizes: tuple[SizeOf, SizeOf],
     thresholds: Thresholds,
 ) -> dict[str, Any]:
-    """Figures and verdict; scores in the order of tasks, bytes of one held token in the whole and compressed cache.
+    """Figures and verdict; scores in the order of tasks, sizes of a text's KV in the whole and compressed cache.
 
     `recall_ratio` is the ratio of geometric means of the key's token probabilities. What was not measured is None
     and missed, and so is a cache that saved neither bytes nor reads: then the gate saw no compression.
     """
     figures: dict[str, Any] = {
-        **_bytes(whole, compressed, slot_bytes),
+        **_bytes(whole, compressed, sizes),
         "perplexity_ratio": _probability_ratio(tasks, compressed, whole, "perplexity"),
         "recall_ratio": _probability_ratio(tasks, whole, compressed, "recall"),
         "agreement": _agreement(tasks, compressed, "agreement"),
@@ -100,10 +104,9 @@ def _at_least(figures: dict[str, Any], thresholds: Thresholds, name: str) -> boo
     return figures[name] is not None and figures[name] >= getattr(thresholds, name)
 
 
-def _bytes(whole: Sequence[Score], compressed: Sequence[Score], slot_bytes: tuple[int, int]) -> dict[str, Any]:
+def _bytes(whole: Sequence[Score], compressed: Sequence[Score], sizes: tuple[SizeOf, SizeOf]) -> dict[str, Any]:
     length = sum(score.length for score in compressed)
-    full = sum(score.held for score in whole) * slot_bytes[0]
-    small = sum(score.held for score in compressed) * slot_bytes[1]
+    full, small = (sum(map(size, scores)) for size, scores in zip(sizes, (whole, compressed), strict=True))
     return {
         "bytes_per_token": small / length if length else None,
         "bytes_ratio": full / small if small else None,

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from service.bench.prompts import Prompt
-from service.bench.quality import Thresholds, quality_summary
+from service.bench.quality import SizeOf, Thresholds, quality_summary
 from service.bench.quality_tasks import Sizes, make_tasks
 from service.bench.report import plot_bars, plots_missing, print_table, write_summary
 from service.bench.teacher import teaching
 from service.bench.workshop import open_workshop
 from service.engine.plan import shape_of
 from service.errors import ConfigError
-from service.profiles.kv_methods import kv_policy, slot_bytes, whole_cache
+from service.profiles.kv_methods import kv_policy, text_bytes, whole_cache
 from service.profiles.schema import Profile
 
 
@@ -53,8 +53,12 @@ async def run(options: Options, *, pool: str | None, config_file: Path | None) -
     shape = shape_of(workshop.store, profile.target.model)
     if shape is None:
         raise ConfigError([f"target.model: {profile.target.model} has no config.json at hand"])
-    slots = slot_bytes(plain.kv, shape, plain.target.dtype), slot_bytes(profile.kv, shape, profile.target.dtype)
-    found = quality_summary(tasks, whole, compressed, slots, options.thresholds)
+    dtype = profile.target.dtype
+    sizes: tuple[SizeOf, SizeOf] = (
+        lambda score: text_bytes(plain.kv, shape, dtype, score.held),
+        lambda score: text_bytes(profile.kv, shape, dtype, score.held),
+    )
+    found = quality_summary(tasks, whole, compressed, sizes, options.thresholds)
     summary = {
         "policy": policy,
         "model": profile.target.model,

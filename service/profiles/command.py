@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from service.profiles.kv_methods import QUANTIZED_BITS
+from service.profiles.kv_methods import QUANTIZED_BITS, has_window
 from service.profiles.machine import Machine, Role, machine_args
 from service.profiles.schema import KvCache, Profile
 from service.profiles.speculation_args import draft_attention_args, drafter_names, speculation_args, traits_of
@@ -199,9 +199,15 @@ def _selection_environment(kv: KvCache) -> dict[str, str]:
 def _quantization_environment(kv: KvCache) -> dict[str, str]:
     if kv.quantization == "none":
         return {}
-    settings = {"bits": QUANTIZED_BITS[kv.quantization], "group": kv.group_size, "rotation": kv.rotation}
+    settings: dict[str, Any] = {
+        "bits": QUANTIZED_BITS[kv.quantization],
+        "group": kv.group_size,
+        "rotation": kv.rotation,
+    }
     if kv.calibration is not None:
         settings["calibration"] = os.path.abspath(kv.calibration)
+    if has_window(kv):
+        settings |= {"sinks": kv.full_sinks, "recent": kv.full_recent}
     return {"SPECSERVE_KV_QUANTIZATION": json.dumps(settings)}
 
 

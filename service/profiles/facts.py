@@ -19,7 +19,7 @@ class ModelShape:
     """The sizes that decide how much a token costs in the KV cache, the longest text, and what fits together.
 
     `architecture` is the class name in config.json; `block_size` counts the tokens that a block drafter was trained
-    to draft, for DFLASH the first one included.
+    to draft, for DFLASH the first one included. `value_dim` is None where values are as long as keys.
     """
 
     layers: int
@@ -29,10 +29,11 @@ class ModelShape:
     architecture: str | None = None
     vocab_size: int | None = None
     block_size: int | None = None
+    value_dim: int | None = None
 
     def kv_bytes_per_token(self, dtype: str) -> int:
         """Keys and values of all layers, bytes. Raises KeyError for an unknown dtype."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * _BYTES[dtype]
+        return self.layers * self.kv_heads * (self.head_dim + (self.value_dim or self.head_dim)) * _BYTES[dtype]
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def model_shape(config: Mapping[str, Any]) -> ModelShape | None:
             architecture=next(iter(config.get("architectures") or ()), None),
             vocab_size=config.get("vocab_size"),
             block_size=_block_size(config),
+            value_dim=config.get("v_head_dim"),
         )
     except KeyError:
         return None

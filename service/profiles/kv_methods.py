@@ -11,12 +11,13 @@ def kv_policy(kv: KvCache) -> str | None:
     if kv.selector != "none":
         return f"{kv.selector}:{kv.selector_tokens}"
     if kv.quantization != "none":
-        return f"{kv.quantization}:{kv.rotation}"
+        window = f":{kv.full_sinks}+{kv.full_recent}" if has_window(kv) else ""
+        return f"{kv.quantization}:{kv.rotation}{window}"
     return None if kv.eviction == "none" else f"{kv.eviction}:{kv.budget}"
 
 
 SELECTOR_FIELDS = ("selector_tokens", "selector_page", "selector_options")
-QUANTIZATION_FIELDS = ("rotation", "calibration", "group_size")
+QUANTIZATION_FIELDS = ("rotation", "calibration", "group_size", "full_sinks", "full_recent")
 QUANTIZED_BITS = {"none": 0, "int8": 8, "int4": 4, "int2": 2}
 """Bits of a channel by the name of `kv.quantization`; 0: as the dtype has it."""
 EVICTION_FIELDS = ("budget", "sinks", "window", "eviction_interval", "eviction_options")
@@ -29,6 +30,20 @@ def stored_as(kv: KvCache, target_dtype: str) -> str:
     return target_dtype if kv.dtype == "auto" else kv.dtype
 
 
+def has_window(kv: KvCache) -> bool:
+    """Whether a quantized cache has some tokens in full precision."""
+    return bool(kv.full_sinks or kv.full_recent)
+
+
+def text_bytes(kv: KvCache, shape: ModelShape, target_dtype: str, held: int) -> int:
+    """Bytes of a text of which `held` tokens are in the cache, with what it has in full precision as well."""
+    packed = held * slot_bytes(kv, shape, target_dtype)
+    if kv.quantization == "none":
+        return packed
+    full = shape.kv_bytes_per_token(target_dtype if kv.dtype == "auto" else kv.dtype)
+    return packed + min(held, kv.full_sinks + kv.full_recent) * full
+
+
 def slot_bytes(kv: KvCache, shape: ModelShape, target_dtype: str) -> int:
     """Bytes of one token's keys and values in all layers. Raises KeyError for an unknown dtype.
 
@@ -39,8 +54,9 @@ def slot_bytes(kv: KvCache, shape: ModelShape, target_dtype: str) -> int:
     if not bits:
         return shape.kv_bytes_per_token(stored_as(kv, target_dtype))
     numbers = 1 if bits == 8 else 2
-    row = shape.head_dim * bits // 8 + shape.head_dim // (kv.group_size or shape.head_dim) * numbers * 2
-    return 2 * shape.layers * shape.kv_heads * row
+    dims = shape.head_dim, shape.value_dim or shape.head_dim
+    row = sum(dim * bits // 8 + dim // (kv.group_size or dim) * numbers * 2 for dim in dims)
+    return shape.layers * shape.kv_heads * row
 
 
 def whole_cache(kv: KvCache) -> KvCache:

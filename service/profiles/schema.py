@@ -100,6 +100,12 @@ class KvCache(Section):
     group_size: int | None = Field(
         None, ge=1, description="channels that share a scale under `quantization`; none: the head's whole dimension"
     )
+    full_sinks: int = Field(
+        0, ge=0, description="first tokens of each request in full precision (`dtype`) under `quantization`"
+    )
+    full_recent: int = Field(
+        0, ge=0, description="newest tokens of each request in full precision (`dtype`) under `quantization`"
+    )
     prefix_cache: bool = Field(True, description="share the KV cache of equal prompt beginnings")
     page_size: int = Field(1, ge=1, description="tokens in one page of the pool")
     eviction: str = Field(

@@ -10,7 +10,10 @@ from sglang.srt.mem_cache.memory_pool import KVWriteLoc, MHATokenToKVPool
 
 from service.sglang_plugin.kv_series import pool_series
 from service.sglang_plugin.operators.attention import Observer, RequestPlan, attend, contiguous_or_index, rows_of
+from service.sglang_plugin.operators.tree import trees_of
+from service.sglang_plugin.quantization.planning import plan_windows
 from service.sglang_plugin.quantization.pool import PackedKvPool
+from service.sglang_plugin.quantization.reading import attend_packed
 
 if TYPE_CHECKING:
     from sglang.srt.layers.radix_attention import RadixAttention
@@ -46,6 +49,9 @@ class CpuTreeAttention(AttentionBackend):
         self.prefill_attention_backend_str = self.decode_attention_backend_str = BACKEND_NAME
         self.packed = self.token_to_kv_pool if isinstance(self.token_to_kv_pool, PackedKvPool) else None
         if self.packed is not None:
+            if self.packed.config.windowed:
+                width = model_runner.server_args.speculative_num_draft_tokens or 1
+                self.packed.open_window(len(self.req_to_token_pool.req_to_token), width)
             pool_series().serve(self.packed)
         self.plans: list[RequestPlan] = []
 
@@ -54,6 +60,8 @@ class CpuTreeAttention(AttentionBackend):
         mode = forward_batch.forward_mode
         if mode.is_idle():
             self.plans = []
+        elif self.packed is not None and self.packed.full is not None:
+            self.plans = plan_windows(self.packed.full, self.req_to_token_pool.req_to_token, forward_batch)
         elif mode.is_target_verify():
             self.plans = self._plan_verify(forward_batch)
         elif mode.is_decode():
@@ -104,16 +112,10 @@ class CpuTreeAttention(AttentionBackend):
         return RequestPlan(new, slots, mask, see=self.evictor.rows[row].statistics.see_ahead)
 
     def _plan_verify(self, forward_batch: ForwardBatch) -> list[RequestPlan]:
-        spec = forward_batch.spec_info
         rows, lengths = forward_batch.req_pool_indices.tolist(), forward_batch.seq_lens.tolist()
-        counts = getattr(spec, "node_counts", None) or [spec.draft_token_num] * len(rows)
-        flat = spec.custom_mask.reshape(-1)
-        tree_only = flat.numel() == sum(n * n for n in counts)
-        plans, offset = [], 0
-        for row, length, n in zip(rows, lengths, counts, strict=True):
-            width = n if tree_only else length + n
-            tree = flat[offset : offset + n * width].view(n, width)[:, width - n :].bool()
-            offset += n * width
+        plans = []
+        for row, length, tree in zip(rows, lengths, trees_of(forward_batch.spec_info, lengths), strict=True):
+            n = len(tree)
             visible = length if self.evictor is None else self.evictor.held(row, length)
             mask = torch.cat((torch.ones(n, visible, dtype=torch.bool), tree), 1) if n > 1 else None
             see = self._step_observer(row, length + 1)
@@ -145,16 +147,16 @@ class CpuTreeAttention(AttentionBackend):
         if save_kv_cache and k is not None and v is not None:
             self._store(layer, forward_batch.out_cache_loc, keys, values, k, v)
         query = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
-        if self.packed is not None:
-            query = self.packed.rotated(query, layer.layer_id)
         outputs, start = [], 0
         for plan in self.plans:
-            rows = query[start : start + plan.queries]
-            outputs.append(_attend(plan, layer, rows, keys, values, self.packed))
+            own = slice(start, start + plan.queries)
+            if self.packed is None:
+                outputs.append(_attend(plan, layer, query[own], keys, values))
+            else:
+                new = None if k is None or v is None else self.packed.rows_of_model(k, v, own)
+                outputs.append(attend_packed(self.packed, plan, layer.layer_id, query[own], new, layer.scaling))
             start += plan.queries
         out = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-        if self.packed is not None:
-            out = self.packed.rotated_back(out, layer.layer_id)
         return out.reshape(-1, layer.tp_q_head_num * layer.v_head_dim)
 
     def _store(
@@ -191,15 +193,12 @@ def _attend(
     query: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
-    packed: PackedKvPool | None,
 ) -> torch.Tensor:
-    """One request's attention in one layer, as its plan says; of a packed cache the rows that it reads are decoded."""
+    """One request's attention in one layer, as its plan says."""
     if plan.read is not None:
         return plan.read(layer.layer_id, query, keys, values, layer.scaling)
     visible, values = rows_of(keys, plan.slots), rows_of(values, plan.slots)
-    if packed is not None:
-        visible, values = packed.keys.decode(visible), packed.values.decode(values)
-    elif visible.dtype != query.dtype:
+    if visible.dtype != query.dtype:
         # A cache of fewer bits than the model computes with, such as kv.dtype bfloat16.
         visible, values = visible.to(query.dtype), values.to(query.dtype)
     out = attend(query, visible, values, plan, layer.scaling)

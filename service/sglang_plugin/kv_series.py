@@ -7,6 +7,7 @@ SGLang has said where its processes share their values.
 from __future__ import annotations
 
 from functools import cache
+from math import ceil
 from typing import Any
 
 from service.kvcache.answer_keys import SERIES_PREFIX
@@ -73,10 +74,14 @@ class ReadingSeries:
 
 
 def token_bytes(pool: Any) -> int:
-    """Keys and values of one token in all layers of SGLang's KV pool, bytes."""
+    """Keys and values of one token in all layers of SGLang's KV pool, bytes, rounded up.
+
+    Rows that a packed pool also has in full precision are shared out among all tokens of the pool.
+    """
     layers = range(pool.start_layer, pool.start_layer + pool.layer_num)
     buffers = [buffer for layer in layers for buffer in (pool.get_key_buffer(layer), pool.get_value_buffer(layer))]
-    return sum(int(buffer[0].numel()) * int(buffer.element_size()) for buffer in buffers)
+    row = sum(int(buffer[0].numel()) * int(buffer.element_size()) for buffer in buffers)
+    return row + ceil(window / pool.size if (window := getattr(pool, "window_bytes", 0)) else 0)
 
 
 def _counter(name: str, text: str, registry: Any | None) -> Any:

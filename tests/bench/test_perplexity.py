@@ -30,8 +30,14 @@ def test_names_of_caches() -> None:
     assert cache_of("int4:hadamard", base) == KvCache(max_tokens=77, quantization="int4", rotation="hadamard")
     assert cache_of("int8", base) == KvCache(max_tokens=77, quantization="int8")
     assert cache_of("bfloat16", base) == KvCache(max_tokens=77, dtype="bfloat16")
-    with pytest.raises(ValidationError):
-        cache_of("int3", base)
+    windowed = {"full_sinks": 16, "full_recent": 128, "dtype": "bfloat16", "prefix_cache": False}
+    assert cache_of("int2:hadamard:16+128", base) == KvCache.model_validate(
+        {"max_tokens": 77, "quantization": "int2", "rotation": "hadamard", **windowed}
+    )
+    assert cache_of("int4", KvCache.model_validate({"quantization": "int2", **windowed})).full_recent == 0
+    for name in ("int3", "int2:hadamard:many"):
+        with pytest.raises(ValidationError):
+            cache_of(name, base)
 
 
 def test_only_oscar_takes_the_calibration() -> None:

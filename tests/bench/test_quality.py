@@ -26,7 +26,9 @@ WHOLE = [score(0.5, 0.5), score(0.8, 0.8), score(0.9, 0.9), score(0.9, 0.9)]
 
 
 def summary(compressed: list[Score], tasks: list[Task] = TASKS, whole: list[Score] = WHOLE) -> dict[str, Any]:
-    return quality_summary(tasks, whole, compressed, (8, 8), Thresholds())
+    return quality_summary(
+        tasks, whole, compressed, (lambda score: 8 * score.held, lambda score: 8 * score.held), Thresholds()
+    )
 
 
 def test_a_cache_of_half_the_tokens_with_the_same_answers_passes() -> None:

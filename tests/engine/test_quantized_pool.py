@@ -25,6 +25,35 @@ def int8(host: EngineHost) -> Engine:
     return host.use("int8", SMALL.model_copy(update={"kv": kv, "speculation": speculation}))
 
 
+@pytest.fixture
+def int2(host: EngineHost) -> Engine:
+    """Two bits a channel but for sinks and recent tokens, with drafts."""
+    speculation = Speculation(drafter="prompt_lookup", controllers=("fixed",))
+    kv = KvCache(
+        max_tokens=65_536,
+        dtype="bfloat16",
+        quantization="int2",
+        rotation="hadamard",
+        full_sinks=4,
+        full_recent=64,
+        prefix_cache=False,
+    )
+    runtime = SMALL.runtime.model_copy(update={"max_running_requests": 4})
+    return host.use("int2", SMALL.model_copy(update={"kv": kv, "speculation": speculation, "runtime": runtime}))
+
+
+def test_drafts_change_nothing_behind_a_window(int2: Engine) -> None:
+    """Answers of 48 tokens outgrow the window behind each prompt; where they part, two tokens were nearly alike."""
+    texts = [*VARIED[:4], LONG]
+    alone = [int2.chat(text, "off", logprobs=True, top_logprobs=2) for text in texts]
+    with ThreadPoolExecutor(len(texts)) as pool:
+        drafted = [job.result() for job in [pool.submit(int2.chat, text, "on") for text in texts]]
+    margins = [margin_where_they_part(one, other) for one, other in zip(alone, drafted, strict=True)]
+    assert margins.count(None) >= 2
+    assert all(margin is None or margin < 0.25 for margin in margins)
+    assert sum(details(answer)["spec_num_correct_drafts"] for answer in drafted) > 10
+
+
 def test_drafts_change_nothing_on_packed_rows(int8: Engine) -> None:
     """Trees read packed rows, accepted branches move them, prompts are read in chunks and prefixes shared.
 
@@ -52,14 +81,19 @@ def margin_where_they_part(plain: dict[str, Any], other: dict[str, Any]) -> floa
     return float(best["logprob"] - second["logprob"])
 
 
-def test_tokens_cost_what_the_pool_says_while_requests_run(int8: Engine) -> None:
+@pytest.mark.parametrize(("name", "least"), [("int8", 1.9), ("int2", 6.0)])
+def test_tokens_cost_what_the_pool_says_while_requests_run(
+    name: str, least: float, request: pytest.FixtureRequest
+) -> None:
+    """Of int2 with what its requests have in full precision."""
+    engine: Engine = request.getfixturevalue(name)
     with ThreadPoolExecutor(4) as pool:
-        jobs = [pool.submit(int8.chat, text, "on", max_tokens=160, ignore_eos=True) for text in VARIED[:4]]
-        while int8.running() < 4 and not all(job.done() for job in jobs):
+        jobs = [pool.submit(engine.chat, text, "on", max_tokens=160, ignore_eos=True) for text in VARIED[:4]]
+        while engine.running() < 4 and not all(job.done() for job in jobs):
             pass
-        figures = kv_figures(int8)
+        figures = kv_figures(engine)
         assert not all(job.done() for job in jobs)
         for job in jobs:
             assert len(ids(job.result())) == 160
     assert figures.token_bytes is not None
-    assert BFLOAT16_BYTES / figures.token_bytes >= 1.9
+    assert BFLOAT16_BYTES / figures.token_bytes >= least

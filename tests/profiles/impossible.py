@@ -94,6 +94,17 @@ IMPOSSIBLE: dict[str, tuple[Profile, str, str]] = {
         "set algorithm specserve or none",
     ),
     "quantization_of_a_dtype": (profile(kv={"quantization": "int8", "dtype": "bfloat16"}), "kv.dtype", "set auto"),
+    "window_and_prefixes": (
+        profile(kv={"quantization": "int2", "full_recent": 64}),
+        "kv.prefix_cache",
+        "set kv.prefix_cache false",
+    ),
+    "window_below_a_step": (
+        profile(kv={"quantization": "int2", "full_recent": 8, "prefix_cache": False}),
+        "kv.full_recent",
+        "set 12 or more",
+    ),
+    "idle_window": (profile(kv={"full_sinks": 4}), "kv.full_sinks", "set quantization"),
     "quantization_and_eviction": (
         profile(kv={"quantization": "int8", "eviction": "streaming"}),
         "kv.eviction",

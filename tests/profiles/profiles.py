@@ -32,6 +32,16 @@ POSSIBLE: dict[str, Profile] = {
     "eviction": profile(kv={"eviction": "snapkv", "budget": 256, "eviction_options": {"kernel": 5}}),
     "quantization": profile(kv={"quantization": "int4", "rotation": "hadamard"}),
     "oscar": profile(kv={"quantization": "int2", "rotation": "oscar", "calibration": "kv.pt"}),
+    "window": profile(
+        kv={
+            "quantization": "int2",
+            "rotation": "hadamard",
+            "full_sinks": 4,
+            "full_recent": 64,
+            "dtype": "bfloat16",
+            "prefix_cache": False,
+        }
+    ),
     "selection": profile(speculation={"algorithm": "none"}, kv={"selector": "quest", "selector_tokens": 256}),
     "plain": profile(speculation={"algorithm": "none"}),
     "none_drafter": profile(speculation={"drafter": "none"}),

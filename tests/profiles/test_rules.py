@@ -42,6 +42,7 @@ RISKY: dict[str, tuple[Profile, str]] = {
     "one_arm_of_two": (profile(speculation={"drafters": ["suffix", "prompt_lookup"]}), "speculation.controllers"),
     "unproven_eviction": (POSSIBLE["eviction"], "kv.eviction"),
     "unproven_quantization": (POSSIBLE["quantization"], "kv.quantization"),
+    "two_bits_for_all": (profile(kv={"quantization": "int2"}), "kv.full_recent"),
     "unproven_selection": (POSSIBLE["selection"], "kv.selector"),
     "machines": (POSSIBLE["gpu_two_machines"], "runtime.nodes"),
     "adaptive": (POSSIBLE["gpu_eagle_adaptive"], "speculation.adaptive"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from service.profiles.kv_methods import QUANTIZATION_FIELDS, QUANTIZED_BITS
-from service.profiles.rules.finding import Case, Finding, Rule, error
+from service.profiles.kv_methods import QUANTIZATION_FIELDS, QUANTIZED_BITS, has_window
+from service.profiles.rules.finding import Case, Finding, Rule, error, warning
 from service.profiles.schema import KvCache
 
 
@@ -32,7 +32,7 @@ def quantization_needs_our_attention(case: Case) -> Iterator[Finding]:
         yield error(field, "packed codes are read on CPU engines only for now: set none, or kv.dtype fp8_e4m3")
     if case.spec.algorithm not in ("none", "specserve"):
         yield error(field, f"the drafts of {case.spec.algorithm} read plain rows: set algorithm specserve or none")
-    if kv.dtype != "auto":
+    if kv.dtype != "auto" and not has_window(kv):
         yield error("kv.dtype", "quantization decides what is stored: set auto, or quantization none")
     for other in ("eviction", "selector"):
         if getattr(kv, other) != "none":
@@ -68,9 +68,33 @@ def oscar_has_its_calibration(case: Case) -> Iterator[Finding]:
         yield error("kv.calibration", f"rotation {kv.rotation} reads no calibration: remove it, or set rotation oscar")
 
 
+def windows_are_read_alone(case: Case) -> Iterator[Finding]:
+    """Rows in full precision belong to one running request, and must hold what a verify step adds."""
+    kv, drafts = case.kv, case.spec.algorithm != "none"
+    if kv.quantization == "none":
+        return
+    if not has_window(kv):
+        if kv.quantization == "int2":
+            yield warning(
+                "kv.full_recent",
+                "two bits for the newest tokens too make texts useless: set kv.full_sinks 16 and kv.full_recent 128",
+            )
+        return
+    if kv.prefix_cache:
+        yield error(
+            "kv.prefix_cache",
+            "a cached prefix has packed rows only, and full_sinks and full_recent belong to one request: set "
+            "kv.prefix_cache false, or both 0",
+        )
+    least = case.spec.draft_tokens if drafts else 1
+    if kv.full_recent < least:
+        yield error("kv.full_recent", f"a step adds up to {least} tokens that must fit in it: set {least} or more")
+
+
 RULES: tuple[Rule, ...] = (
     the_rotation_is_known,
     oscar_has_its_calibration,
     quantization_needs_our_attention,
     groups_fill_bytes,
+    windows_are_read_alone,
 )

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from service.sglang_plugin.operators.window import WindowPlan
+
 Observer = Callable[[int, torch.Tensor, torch.Tensor, float], None]
 """Is shown a layer's number, queries [n, heads, dim], visible keys [length, kv_heads, dim] and the scale."""
 Reading = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor]
@@ -22,7 +24,8 @@ class RequestPlan:
 
     `slots` are the KV slots of its whole visible text, a slice when they are contiguous, else int64 [length].
     `mask` is bool [queries, length], None when every query sees every slot (or, with `causal`, all up to itself).
-    `see` is shown every layer's queries and keys. `read`, where there is one, attends in place of `attend`.
+    `see` is shown every layer's queries and keys. `read`, where there is one, attends in place of `attend`. With a
+    `window` (packed pools) `slots` are those of the rows that are read packed, and the mask is the window's.
     """
 
     queries: int
@@ -31,6 +34,7 @@ class RequestPlan:
     causal: bool = False
     see: Observer | None = None
     read: Reading | None = None
+    window: WindowPlan | None = None
 
 
 def contiguous_or_index(slots: torch.Tensor) -> slice | torch.Tensor:

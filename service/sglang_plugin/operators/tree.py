@@ -6,6 +6,9 @@ A tree of n nodes has node 0 as root (the last committed token). Links are `next
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import torch
 
 FULL_MASK, QLEN_ONLY = 0, 1
@@ -144,3 +147,18 @@ def fill_bonus_tokens_cpu(
 def rotate_input_ids_cpu(*args: object, **kwargs: object) -> None:
     """Multi-layer EAGLE heads only, which no CPU profile offers."""
     raise NotImplementedError("multi-layer EAGLE is not supported on a CPU; use algorithm standalone or specserve")
+
+
+def trees_of(spec: Any, lengths: Sequence[int]) -> Iterator[torch.Tensor]:
+    """Of each request of a verify step which of its new rows see which, bool [n, n]; `lengths` are of texts so far.
+
+    `spec` is SGLang's verify input, whose mask holds the trees alone or what lies before them too.
+    """
+    counts = getattr(spec, "node_counts", None) or [spec.draft_token_num] * len(lengths)
+    flat = spec.custom_mask.reshape(-1)
+    tree_only = flat.numel() == sum(n * n for n in counts)
+    offset = 0
+    for length, n in zip(lengths, counts, strict=True):
+        width = n if tree_only else length + n
+        yield flat[offset : offset + n * width].view(n, width)[:, width - n :].bool()
+        offset += n * width

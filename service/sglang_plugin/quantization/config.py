@@ -14,13 +14,21 @@ VARIABLE = "SPECSERVE_KV_QUANTIZATION"
 class QuantizationConfig:
     """`bits` a channel, 0 for none; channels of a `group`, None for the head's whole dimension; a `rotation`'s name.
 
-    `calibration` is the path of the rotation's file, for those that have one.
+    `calibration` is the path of the rotation's file, for those that have one. The first `sinks` and the newest
+    `recent` tokens of each request are read in full precision.
     """
 
     bits: int = 0
     group: int | None = None
     rotation: str = "none"
     calibration: str | None = None
+    sinks: int = 0
+    recent: int = 0
+
+    @property
+    def windowed(self) -> bool:
+        """Whether some tokens are read in full precision."""
+        return bool(self.sinks or self.recent)
 
 
 def read_config(environment: Mapping[str, str]) -> QuantizationConfig:

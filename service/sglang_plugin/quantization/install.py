@@ -25,11 +25,11 @@ def install(config: QuantizationConfig) -> None:
         return type("PackedKvPool", (PackedKvPool,), {"config": config})
 
     def cell_size(size: int, configurator: Any, kvc: Any, num_layers: int) -> int:
-        from service.sglang_plugin.quantization.pool import quantizer_of
+        from service.sglang_plugin.quantization.pool import packed_size
 
         del configurator, num_layers
-        dim = kvc.model_config.head_dim
-        return size * quantizer_of(config, dim).row_bytes // (dim * kvc.kv_cache_dtype.itemsize)
+        dims = kvc.model_config.head_dim, kvc.model_config.v_head_dim
+        return packed_size(config, size, dims, kvc.kv_cache_dtype.itemsize)
 
     module = "sglang.srt.mem_cache.kv_cache_configurator.KVCacheConfigurator"
     HookRegistry.register(f"{module}._resolve_kv_pool_class", pool_class, HookType.AROUND)
