@@ -33,13 +33,27 @@ def mock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-def locust(url: str, out: Path, *arguments: str) -> list[str]:
+def locust(url: str, out: Path, *arguments: str, data: Path) -> list[str]:
     file = str(ROOT / "loadtests" / "locustfile.py")
-    return [sys.executable, "-m", "locust", "-f", file, "--host", url, "--out", str(out), *PLAN, *arguments]
+    return [
+        sys.executable,
+        "-m",
+        "locust",
+        "-f",
+        file,
+        "--host",
+        url,
+        "--out",
+        str(out),
+        "--data",
+        str(data),
+        *PLAN,
+        *arguments,
+    ]
 
 
-def headless(url: str, out: Path, *arguments: str) -> list[Record]:
-    command = [*locust(url, out, *arguments), "--headless"]
+def headless(url: str, out: Path, *arguments: str, data: Path) -> list[Record]:
+    command = [*locust(url, out, *arguments, data=data), "--headless"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr[-2000:]
     return read_records(out / "requests.jsonl")
@@ -60,10 +74,12 @@ def sent(out: Path) -> int:
     return count
 
 
-def test_a_closed_loop_and_a_report_of_two_runs(mock: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_closed_loop_and_a_report_of_two_runs(
+    mock: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder in folders:
-        records = headless(mock, folder, "--users", "16", "--run-time", "2")
+        records = headless(mock, folder, "--users", "16", "--run-time", "2", data=data)
         assert sent(folder) == len(records) > 50
         assert {record.outcome for record in records} <= {"ok", "left"}
         assert {record.kind for record in records} >= {"chat", "rag", "code", "agent", "abandon"}
@@ -77,42 +93,44 @@ def test_a_closed_loop_and_a_report_of_two_runs(mock: str, tmp_path: Path, capsy
     assert rows["ttft_s"]["low"] <= rows["ttft_s"]["ratio"] <= rows["ttft_s"]["high"]
 
 
-def test_an_open_loop_sends_when_due_however_slow_the_answers(mock: str, tmp_path: Path) -> None:
+def test_an_open_loop_sends_when_due_however_slow_the_answers(mock: str, data: Path, tmp_path: Path) -> None:
     # Answers of 0.5 s at 40 arrivals a second: a closed loop of few users could not send so many.
     arguments = ("--arrivals", "poisson", "--rate", "40", "--run-time", "2", "--mix", "chat=1")
-    records = headless(mock, tmp_path, *arguments, "--model", "plan=25,20,even;")
+    records = headless(mock, tmp_path, *arguments, "--model", "plan=25,20,even;", data=data)
     first = [record for record in records if record.late_s < 0.05]
     assert sent(tmp_path) == len(records)
     assert len(first) > 50
     assert max(record.at for record in records) < 4
 
 
-def test_a_trace_is_replayed(mock: str, tmp_path: Path) -> None:
+def test_a_trace_is_replayed(mock: str, data: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     shape = {"prompt_tokens": 80, "completion_tokens": 4, "prefix": ["a"], "stream": True}
     trace.write_bytes(b"\n".join(orjson.dumps({"at": 100 + at, **shape}) for at in (0, 0.3, 0.6)))
-    records = headless(mock, tmp_path, "--arrivals", "trace", "--trace", str(trace), "--run-time", "30")
+    records = headless(mock, tmp_path, "--arrivals", "trace", "--trace", str(trace), "--run-time", "30", data=data)
     assert [round(record.at, 6) for record in sorted(records, key=lambda r: r.at)] == [0, 0.3, 0.6]
 
 
-def test_a_bounded_number_of_requests(mock: str, tmp_path: Path) -> None:
-    records = headless(mock, tmp_path, "--users", "2", "--run-time", "30", "--requests", "10")
+def test_a_bounded_number_of_requests(mock: str, data: Path, tmp_path: Path) -> None:
+    records = headless(mock, tmp_path, "--users", "2", "--run-time", "30", "--requests", "10", data=data)
     assert 10 <= len(records) <= 14
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"), [(("--rate", "-1"), "--rate must be"), (("--data", "/nowhere"), "/nowhere/prompts.jsonl")]
 )
-def test_bad_options_are_one_sentence(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    command = [*locust("http://127.0.0.1:9", tmp_path, *arguments), "--headless"]
+def test_bad_options_are_one_sentence(data: Path, arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    command = [*locust("http://127.0.0.1:9", tmp_path, *arguments, data=data), "--headless"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert said in done.stderr and "Traceback" not in done.stderr
 
 
-def test_the_page_has_a_tab_and_charts(mock: str, tmp_path: Path) -> None:
+def test_the_page_has_a_tab_and_charts(mock: str, data: Path, tmp_path: Path) -> None:
     port = free_port()
-    command = locust(mock, tmp_path, "--users", "4", "--run-time", "20", "--autostart", "--web-port", str(port))
+    command = locust(
+        mock, tmp_path, "--users", "4", "--run-time", "20", "--autostart", "--web-port", str(port), data=data
+    )
     with started("locust", command, tmp_path, {"PYTHONPATH": str(ROOT)}):
         page = f"http://127.0.0.1:{port}"
         assert b"Speculation" in _get(f"{page}/?tab=speculation")

@@ -25,8 +25,8 @@ def options(*arguments: str) -> Options:
 
 
 @pytest.fixture(scope="module")
-def book() -> PromptBook:
-    return PromptBook.read()
+def book(data: Path) -> PromptBook:
+    return PromptBook.read(data)
 
 
 def calls_of(kind: str, traffic: Traffic, outcome: str = "ok") -> list[Call]:
